@@ -56,7 +56,7 @@ def compiled(pattern: str) -> Callable[[str], object]:
     translated."""
     try:
         return re.compile(_Translator(pattern).translated(), re.ASCII).fullmatch
-    except (re.error, IndexError, OverflowError) as error:
+    except (re.error, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
@@ -78,7 +78,9 @@ class _Translator:
             elif char == "\\":
                 found.append(self._escape())
             elif char == "[":
-                found.append(_listed(self._class()))
+                is_negated = self._text.startswith("[^", self._at)
+                chars = self._class()
+                found.append(_without(ASCII - chars) if is_negated else _listed(chars))
             elif char == "(":
                 open_flags.append([])
                 found.append(self._group())
@@ -210,6 +212,12 @@ class _Translator:
             return self._escaped_chars()
         self._at += 1
         return frozenset(self._text[self._at - 1])
+
+
+def _without(chars: frozenset[str]) -> str:
+    """A Python class without these characters. With the flag `i` it is also without their other
+    case, which a list of all others would have."""
+    return f"[^{''.join(map(re.escape, sorted(chars)))}]" if chars else r"[\s\S]"
 
 
 def _listed(chars: frozenset[str]) -> str:

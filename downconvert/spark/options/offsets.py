@@ -43,6 +43,11 @@ class StartingPoint:
         """The offset: not negative, or -2 or -1 as above."""
         return self.named.get(topic, {}).get(str(partition), self.default)
 
+    def names(self, point: "StartingPoint") -> bool:
+        """Whether the offset is this point's, for any partition."""
+        named = (offset for offsets in self.named.values() for offset in offsets.values())
+        return self == point or point.default in named
+
     def bound(self, topic: str, partition: int, first: int, last: int) -> int:
         """The offset, with `first` and `last` for earliest and latest."""
         offset = self.of(topic, partition)

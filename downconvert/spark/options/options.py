@@ -218,10 +218,10 @@ class Options:
             )
         if self.max_offsets_per_trigger is not None and self.max_bytes_per_trigger is not None:
             raise ValueError("maxOffsetsPerTrigger or maxBytesPerTrigger, not both")
-        if not streaming and self.starting == LATEST:
-            raise ValueError("startingOffsets cannot be 'latest' where nothing is streamed")
-        if self.ending == EARLIEST:
-            raise ValueError("endingOffsets cannot be 'earliest'")
+        if not streaming and self.starting.names(LATEST):
+            raise ValueError("startingOffsets cannot be 'latest' (-1) where nothing is streamed")
+        if self.ending.names(EARLIEST):
+            raise ValueError("endingOffsets cannot be 'earliest' (-2)")
         check_order("Timestamp", "", self.starting_timestamp, self.ending_timestamp)
         check_orders("Offsets", self.starting.named, self.ending.named)
         check_orders(

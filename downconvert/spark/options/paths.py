@@ -11,8 +11,8 @@ def json_list(text: str) -> list[str]:
     """The paths in a JSON list. ValueError: it is none."""
     try:
         found = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"path: {text!r} is no JSON list") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"path: {text[:200]!r} is no JSON list") from error
     if not isinstance(found, list) or not all(isinstance(path, str) and path for path in found):
         raise ValueError(f"path: {text!r} is no JSON list of directories")
     return found

@@ -16,6 +16,8 @@ PATTERNS = [
     (r"o(?i)RDERS", {"orders"}),
     (r"x(?i)|ORDERS", {"orders", "Orders"}),
     (r"(?:(?i)O|x)rders", {"orders", "Orders"}),
+    (r"(?i)[^O].*", {*NAMES} - {"orders", "orders-eu.1", "Orders"}),
+    (r"(?i)[^\w&&[^_]].*", {"_x", "__consumer"}),
     (r"\p{Lower}+", {"orders", "a", "ab"}),
     (r"\p{Upper}\p{L}*", {"Orders"}),
     (r"\P{Alpha}+", {"0"}),
@@ -28,7 +30,20 @@ PATTERNS = [
     (r"\x61\u0062?", {"a", "ab"}),
     (r"[]a]+b", {"a]b", "ab"}),
 ]
-REFUSED = [r"\Gx", r"\R", r"\X", r"a{,2}", "(?P<n>a)", "(", ")", "[a", r"\p{Nope}", "*"]
+REFUSED = [
+    "(" * 5000 + ")" * 5000,
+    "[" * 5000,
+    r"\Gx",
+    r"\R",
+    r"\X",
+    r"a{,2}",
+    "(?P<n>a)",
+    "(",
+    ")",
+    "[a",
+    r"\p{Nope}",
+    "*",
+]
 TOKENS = [
     *(
         "a",

@@ -135,5 +135,6 @@ def test_properties_that_a_catalog_adds_to_a_table_are_taken() -> None:
     options = Options.parse(table)
     assert (options.paths, options.topics) == (("/logs",), ("a",))
     assert Options.parse(table | {"path": "/other", "topics": "a"}).paths == ("/other",)
+    assert Options.parse(table | {"Topics": "of the query"}).topics == ("of the query",)
     with pytest.raises(ValueError, match="no path"):
         Options.parse(table | {"is_managed_location": "true"})

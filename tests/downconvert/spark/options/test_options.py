@@ -98,6 +98,8 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"topicsPattern": "("}, "topicsPattern is no regular expression"),
         ({"startingOffsets": "latest"}, "cannot be 'latest'"),
         ({"endingOffsets": "earliest"}, "cannot be 'earliest'"),
+        ({"startingOffsets": '{"t":{"0":5,"1":-1}}'}, "cannot be 'latest'"),
+        ({"endingOffsets": '{"t":{"0":5},"u":{"1":-2}}'}, "cannot be 'earliest'"),
         ({"startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets is 'earliest', 'latest' or JSON"),
         ({"startingOffsets": '{"t":5}'}, "startingOffsets is 'earliest', 'latest' or JSON"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp is a number"),
@@ -164,3 +166,13 @@ def test_a_range_of_one_offset_or_of_none_is_no_mistake() -> None:
     assert (one.starting_timestamp, one.ending_timestamp, one.partitions) == (9, 9, frozenset({3}))
     none = parsed(startingOffsets='{"a":{"0":5,"1":-2}}', endingOffsets='{"a":{"0":5,"1":-1}}')
     assert none.starting != none.ending
+
+
+def test_the_largest_size_is_one() -> None:
+    given = {"path": "/logs", "maxrecordbytes": "1g"}
+    assert Options.parse(given, streaming=False).max_record_bytes == 2**30
+
+
+def test_a_stream_may_begin_at_the_end_of_some_partitions() -> None:
+    given = {"path": "/logs", "startingoffsets": '{"t":{"0":5,"1":-1}}'}
+    assert Options.parse(given, streaming=True).starting.of("t", 1) == -1

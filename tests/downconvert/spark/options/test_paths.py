@@ -16,7 +16,19 @@ def test_a_list_of_paths_is_read_as_it_is_given() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "/a", "[", '"/a"', '{"/a": "/b"}', "{}", "[1]", "[null]", '["/a", ""]', '["/a", ["/b"]]'],
+    [
+        "",
+        "/a",
+        "[",
+        '"/a"',
+        '{"/a": "/b"}',
+        "{}",
+        "[1]",
+        "[null]",
+        '["/a", ""]',
+        '["/a", ["/b"]]',
+        "[" * 10**6,
+    ],
 )
 def test_values_that_are_no_list_of_paths_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^path: .* is no JSON list"):

@@ -52,6 +52,18 @@ def test_any_range_is_what_is_there(blob: Blob) -> None:
     blocks.close()
 
 
+def test_a_look_beyond_what_is_in_memory_is_whole(
+    blob: Blob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_records, "LOOK_SIZE", 40)
+    whole = Path(blob.path).read_bytes()[6:]
+    blocks = Blocks(blob, blob.size)
+    look = RangeRecords(Direct(blocks), 0, blob.size)
+    for position in (0, 10, 30, 39, 40, 41, 20, 100, 90):
+        assert read(look, position, 25) == whole[position : position + 25]
+    blocks.close()
+
+
 def test_it_is_read_ahead_up_to_where_it_is_wanted_and_each_block_once(blob: Blob) -> None:
     blocks = Blocks(blob, 8 * BLOCK)
     asked: list[int] = []

@@ -179,6 +179,15 @@ def test_an_answer_that_breaks_off_is_none(store: Store) -> None:
     assert not ranges.is_usable
 
 
+def test_a_store_is_used_on_if_failures_are_not_in_a_row(store: Store) -> None:
+    ranges = store.ranges()
+    for _ in range(2 * FAILURES_MAX):
+        store.cut_at = 7
+        assert filled(ranges, 0, 10) is None
+        store.cut_at = None
+        assert filled(ranges, 0, 10) == DATA[:10]
+
+
 def test_a_range_is_read_by_one_call_however_it_arrives(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ from .sample import Key, Sample, Stretch
 
 STRETCHES: Final = 4  # sampled of each format and codec in a segment
 DAMAGES_MAX: Final = 5  # reported per segment
+OFFSETS_MAX: Final = 2**31  # of a segment: its indexes have 32 bits for one
 SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger one is not sampled
 
 
@@ -242,6 +243,9 @@ class _Look:
     def _follow(self, header: BatchHeader) -> None:
         """Counts missing offsets: compacted or lost."""
         first = self._first
+        if not 0 <= header.base_offset - first.segment < OFFSETS_MAX:
+            self._damaged(f"offset {header.base_offset}, not of it, at byte {header.position}")
+            return
         says_its_first = header.magic == V2 or header.codec is Codec.NONE
         if first.next_offset is None:
             first.first_offset = header.base_offset if says_its_first else None

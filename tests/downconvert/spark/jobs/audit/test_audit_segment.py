@@ -68,6 +68,21 @@ def test_gaps_are_between_batches_and_within(tmp_path: Path) -> None:
     assert (share["first_offset"], share["next_offset"]) == (0, 9)
 
 
+def test_offsets_that_no_segment_has_are_damage_and_no_gap(tmp_path: Path) -> None:
+    """No checksum covers a batch's offset. Gaps up to some of them would exceed 64 bits."""
+    batches = [bytearray(batch(offset)) for offset in range(100, 106)]
+    for wrong in (1, 3):
+        batches[wrong][0] ^= 0x40
+    batches[4][7] = 0  # 0 in place of 104
+    directory = segment(tmp_path / "topic-0", 100, *map(bytes, batches)).path().parent
+    (share,) = shares(directory, 100)
+    assert (share["gaps"], share["missing_offsets"]) == (2, 3)
+    assert (share["first_offset"], share["next_offset"], share["batches"]) == (100, 106, 6)
+    offsets = [2**62 + 101, 2**62 + 103, 0]
+    found = zip(offsets, share["damages"], strict=True)
+    assert all(f"offset {offset}, not of it, at byte" in damage for offset, damage in found)
+
+
 def test_aborted_records_are_counted(tmp_path: Path) -> None:
     options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     marker = build_marker(ControlRecordType.ABORT, offset=2, timestamp=1, producer_id=7)

@@ -9,7 +9,7 @@ GroupMetadataValue.
 Not here: the log of the records (broker/groups/offsets.py, spark/read/state_tables.py)."""
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from .cursor import Cursor, UnreadableRecordError
 from .primitives import (
@@ -60,8 +60,7 @@ GROUP_NAME: Final = "GroupMetadata"
 FLEXIBLE: Final = 4  # the version of both values with compact lengths, written by Kafka 4
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """A position of a group in a partition. Times in milliseconds since the epoch, or -1."""
 
     offset: int
@@ -98,8 +97,7 @@ class StoredGroup:
     members: tuple[StoredMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKey:
+class RecordKey(NamedTuple):
     """The subject of a record: a partition's offset, or the group itself."""
 
     group_id: str

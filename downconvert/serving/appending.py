@@ -13,10 +13,10 @@ Not here: appending (partition.py), duplicates of idempotent producers (sequence
 transactions (transactions/coordinator.py)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import Struct
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from downconvert.protocol.errors import ApiError, ErrorCode
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
@@ -61,8 +61,7 @@ ERRORS_MAX: Final = 100  # records named in a response
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """The position of records in the log."""
 
     base_offset: int

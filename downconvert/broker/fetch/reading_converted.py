@@ -153,7 +153,7 @@ class _Conversion:
         """The records from `offset` on, to be converted while they are sent."""
         reader = self.reader
         begin = partial(LazyDownConvertRecords.in_steps, records, self.magic, offset, self.policy)
-        return (yield from planned(begin, reader.client, reader.slots, reader.wake))
+        return planned(begin, reader.client, reader.slots, reader.wake)
 
     def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
         """A range that is not shared, and the following ranges."""

@@ -4,7 +4,7 @@ Not here: changes of its state (group.py, joining.py, rebalance.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from downconvert.internal_topics.group_records import StoredMember
 from downconvert.protocol.errors import ErrorCode
@@ -16,8 +16,7 @@ def size_of(protocols: Protocols) -> int:
     return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberIdentity:
+class MemberIdentity(NamedTuple):
     """The identity that a client claims in a group."""
 
     member_id: str

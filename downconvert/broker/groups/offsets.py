@@ -108,7 +108,8 @@ class Offsets:
         for topic, _ in offsets:
             if topic not in self._topics:  # just deleted
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        records = [(RecordKey(group_id, at), write_committed(one)) for at, one in offsets.items()]
+        keys = [RecordKey(group_id, at) for at in offsets]
+        records = list(zip(keys, map(write_committed, offsets.values()), strict=True))
         position = OFFSET_MAX
         # Computed once: its marker comes to this partition, even if the topic has more afterwards.
         index = self.topic.partition_of(group_id)
@@ -119,8 +120,8 @@ class Offsets:
             if code:
                 return code
         pending = None if producer is None else (index, producer[0])
-        for number, (at, one) in enumerate(offsets.items()):
-            self._kept.put(RecordKey(group_id, at), one, position + number, pending)
+        for number, (key, one) in enumerate(zip(keys, offsets.values(), strict=True)):
+            self._kept.put(key, one, position + number, pending)
         return ErrorCode.NONE
 
     def end_transaction(

@@ -9,7 +9,7 @@ Not here: checking records (appending.py)."""
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
@@ -43,8 +43,7 @@ WITHOUT_START: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """Records that are in the log of this broker."""
 
     partition: Partition

@@ -7,15 +7,15 @@ import pytest
 from bench.request_calls import SERVED, Calls, measure
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 112,
-    "Fetch v11 lz4": 112,
-    "Fetch v2 none": 185,
-    "Fetch v2 lz4": 185,
-    "ApiVersions": 50,
-    "Metadata": 66,
-    "Heartbeat": 85,
-    "OffsetCommit": 170,  # with six of the clock, which the one network thread keeps
-    "Produce": 155,
+    "Fetch v11 none": 97,
+    "Fetch v11 lz4": 97,
+    "Fetch v2 none": 175,
+    "Fetch v2 lz4": 175,
+    "ApiVersions": 46,
+    "Metadata": 62,
+    "Heartbeat": 80,
+    "OffsetCommit": 163,  # with six of the clock, which the one network thread keeps
+    "Produce": 154,
 }
 
 

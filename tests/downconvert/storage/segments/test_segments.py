@@ -32,6 +32,16 @@ def test_an_offset_belongs_to_the_last_segment_that_begins_at_or_before_it(
     assert first == {0: one, 9: one, 10: one, 19: one, 20: two, 99: three}
 
 
+def test_segments_from_an_offset_on_come_each_with_the_next(four: list[Segment]) -> None:
+    zero, one, two, three = four
+    segments = Segments(four)
+    everything = [(zero, one), (one, two), (two, three), (three, None)]
+    for offset, begins_at in ((0, 0), (9, 0), (10, 1), (29, 2), (30, 3), (99, 3)):
+        assert list(segments.pairs_from(offset)) == everything[begins_at:]
+    assert list(Segments(four[1:]).pairs_from(0)) == everything[1:]
+    assert list(Segments().pairs_from(0)) == []
+
+
 @pytest.mark.parametrize("again", range(len(BASES)))
 def test_two_segments_with_one_base_offset_are_refused(four: list[Segment], again: int) -> None:
     segments = Segments(four)

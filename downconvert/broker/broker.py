@@ -26,7 +26,7 @@ from downconvert.protocol.errors import (
     ExpiredSessionError,
     FailedLoginError,
 )
-from downconvert.protocol.known_requests import POLLED, KnownRequests, header_of
+from downconvert.protocol.known_requests import KnownRequests, header_of, key_of
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
@@ -79,7 +79,8 @@ class Broker(BrokerState):
         client.requests += 1
         if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
-        known = self._known.find(frame)
+        key = key_of(frame)
+        known = self._known.find(key)
         header = parse_header(frame) if known is None else header_of(known, frame)
         client_id = (header.client_id or "")[:NAME_MAX]
         if client_id != client.client_id:
@@ -102,7 +103,7 @@ class Broker(BrokerState):
         if access is not None and (access.is_closed or access.is_read_only):
             request = parse_body(header, frame)  # a part of it may be removed
         elif known is None:
-            request = self._parsed(header, frame)
+            request = self._parsed(header, frame, key)
         else:
             request = known
         exchange = self.exchange_type(client, request, now, on_done, mine)
@@ -124,13 +125,13 @@ class Broker(BrokerState):
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
 
-    def _parsed(self, header: RequestHeader, frame: memoryview) -> Request:
-        """A request that is not known yet."""
-        if header.api not in POLLED:
+    def _parsed(self, header: RequestHeader, frame: memoryview, key: bytes | None) -> Request:
+        """A request that is not known yet. `key`: as `key_of`."""
+        if key is None:
             return parse_body(header, frame)
-        frame = memoryview(bytes(frame))  # the connection's buffer is used again
-        request = parse_body(header, frame)
-        self._known.keep(frame, request)
+        # The connection's buffer is used again.
+        request = parse_body(header, memoryview(bytes(frame)))
+        self._known.keep(key, request)
         return request
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:

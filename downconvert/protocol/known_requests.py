@@ -30,11 +30,12 @@ POLLED: Final = frozenset(
 )
 
 
-POLLED_KEYS: Final = frozenset(api.to_bytes(2) for api in POLLED)  # as in a frame
+API_SIZE: Final = 2  # bytes of an API's number, with which a frame begins
+POLLED_KEYS: Final = frozenset(api.to_bytes(API_SIZE) for api in POLLED)
 
 
 class KnownRequests:
-    """The most recent requests, by their bytes. Thread-safe. A known body is never changed."""
+    """The most recent requests, by their `key_of`. Thread-safe. A known body is never changed."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Request] = {}
@@ -42,20 +43,23 @@ class KnownRequests:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, frame: memoryview) -> Request | None:
-        """The earlier request with the bytes of a frame. Its correlation id may be another."""
-        if not REST_AT <= len(frame) <= FRAME_SIZE_MAX or frame[:2].tobytes() not in POLLED_KEYS:
-            return None
-        return self._known.get(_key(frame))
+    def find(self, key: bytes | None) -> Request | None:
+        """The earlier request with the same key. Its correlation id may be another."""
+        return None if key is None else self._known.get(key)
 
-    def keep(self, frame: memoryview, request: Request) -> None:
-        """Remembers a request if it is of a repeated kind. It must not refer to a buffer that is
-        reused."""
-        if request.api not in POLLED or len(frame) > FRAME_SIZE_MAX:
-            return
+    def keep(self, key: bytes, request: Request) -> None:
+        """Remembers a request. It must not refer to a buffer that is reused."""
         if len(self._known) >= COUNT_MAX:
             self._known = {}
-        self._known[_key(frame)] = request
+        self._known[key] = request
+
+
+def key_of(frame: memoryview) -> bytes | None:
+    """All but the correlation id. None: a request that clients do not repeat, or a large one."""
+    if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
+        return None
+    start = frame[:CORRELATION_ID_AT].tobytes()
+    return start + frame[REST_AT:].tobytes() if start[:API_SIZE] in POLLED_KEYS else None
 
 
 def header_of(known: Request, frame: memoryview) -> RequestHeader:
@@ -63,8 +67,3 @@ def header_of(known: Request, frame: memoryview) -> RequestHeader:
     was = known.header
     (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
     return RequestHeader(was.api, was.version, correlation_id, was.client_id, was.size)
-
-
-def _key(frame: memoryview) -> bytes:
-    """All but the correlation id."""
-    return frame[:CORRELATION_ID_AT].tobytes() + frame[REST_AT:].tobytes()

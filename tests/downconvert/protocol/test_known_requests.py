@@ -7,7 +7,13 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.protocol import known_requests
-from downconvert.protocol.known_requests import COUNT_MAX, FRAME_SIZE_MAX, KnownRequests, header_of
+from downconvert.protocol.known_requests import (
+    COUNT_MAX,
+    FRAME_SIZE_MAX,
+    KnownRequests,
+    header_of,
+    key_of,
+)
 from downconvert.protocol.requests import Request, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
@@ -21,17 +27,23 @@ def parsed(data: bytes) -> Request:
     return parse_body(parse_header(view), view)
 
 
+def keep(known: KnownRequests, data: bytes) -> None:
+    key = key_of(memoryview(data))
+    assert key is not None
+    known.keep(key, parsed(data))
+
+
 def numbered(data: bytes, correlation_id: int) -> bytes:
     return data[:4] + correlation_id.to_bytes(4) + data[8:]
 
 
 def test_the_same_bytes_are_the_same_request_with_their_own_correlation_id() -> None:
     known, data = KnownRequests(), frame(ApiKey.Heartbeat, 0, HEARTBEAT)
-    assert known.find(memoryview(data)) is None
-    known.keep(memoryview(data), parsed(data))
+    assert known.find(key_of(memoryview(data))) is None
+    keep(known, data)
     for correlation_id in (0, 1, 2**31 - 1):
         again = numbered(data, correlation_id)
-        found, expected = known.find(memoryview(again)), parsed(again)
+        found, expected = known.find(key_of(memoryview(again))), parsed(again)
         assert found is not None
         assert header_of(found, memoryview(again)) == expected.header
         assert (found.body, found.size) == (expected.body, expected.size)
@@ -39,31 +51,29 @@ def test_the_same_bytes_are_the_same_request_with_their_own_correlation_id() -> 
 
 def test_a_frame_that_differs_anywhere_else_is_another_request() -> None:
     known, data = KnownRequests(), frame(ApiKey.Heartbeat, 0, HEARTBEAT)
-    known.keep(memoryview(data), parsed(data))
+    keep(known, data)
     for at in (n for n in range(len(data)) if not 4 <= n < 8):
         other = bytearray(data)
         other[at] ^= 1
-        assert known.find(memoryview(other)) is None
+        assert known.find(key_of(memoryview(other))) is None
     for size in range(len(data)):
-        assert known.find(memoryview(data)[:size]) is None
-    assert known.find(memoryview(data + b"\0")) is None
+        assert known.find(key_of(memoryview(data)[:size])) is None
+    assert known.find(key_of(memoryview(data + b"\0"))) is None
 
 
 def test_large_requests_and_those_that_are_sent_once_are_not_kept() -> None:
-    known = KnownRequests()
     large = frame(ApiKey.Heartbeat, 0, Message(**{**vars(HEARTBEAT), "member_id": "m" * 600}))
     assert len(large) > FRAME_SIZE_MAX
     for data in (large, frame(ApiKey.LeaveGroup, 0, Message(group_id="g", member_id="m"))):
-        known.keep(memoryview(data), parsed(data))
-        assert known.find(memoryview(data)) is None
+        assert key_of(memoryview(data)) is None
 
 
 def test_their_number_is_bounded() -> None:
     known = KnownRequests()
     for number in range(3 * COUNT_MAX):
         data = frame(ApiKey.Heartbeat, 0, Message(**{**vars(HEARTBEAT), "generation_id": number}))
-        known.keep(memoryview(data), parsed(data))
-        assert known.find(memoryview(data)) is not None
+        keep(known, data)
+        assert known.find(key_of(memoryview(data))) is not None
         assert len(known) <= COUNT_MAX
 
 

@@ -34,9 +34,9 @@ NUMBERS: Final = {
     "float64": Struct(">d"),
 }
 UUID_SIZE: Final = 16
-# Elements of all arrays of a request, and its tagged fields. A fetch of as many partitions as all
-# sessions together may have is smaller.
-ELEMENTS_MAX: Final = 500_000
+# Elements of all arrays of a request, and its tagged fields. A fetch of 200,000 partitions, as many
+# as all sessions together may have, has room for 50,000 topics.
+ELEMENTS_MAX: Final = 250_000
 ONE_BYTE_MAX: Final = 0x7F  # of a variable-length number
 
 

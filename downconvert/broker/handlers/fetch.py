@@ -17,6 +17,7 @@ from downconvert.broker.fetch.idle import IdleLook
 from downconvert.broker.fetch.reading import available
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ApiError
+from downconvert.protocol.known_requests import FRAME_SIZE_MAX
 from downconvert.protocol.schemas import Message
 from records import RecordsError
 
@@ -36,6 +37,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         except ApiError as error:
             exchange.reply(Message(error_code=error.code))
             return
+    if request.size > FRAME_SIZE_MAX:  # a smaller one is shared
+        # A fetch that waits holds the partitions that it waits for, and not all that was named.
+        request.body.topics, request.body.forgotten_topics_data = [], []
     Fetch(broker, exchange, context, wanted, now).begin(now)
 
 

@@ -1,5 +1,6 @@
 """Fetches that wait: for records, for as many bytes as they ask for, for their time to be up."""
 
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from threading import Thread, get_ident
@@ -14,9 +15,9 @@ from downconvert.broker.fetch.contribution import Reading
 from downconvert.broker.fetch.reading_converted import read_converted
 from downconvert.broker.partition import Partition
 from downconvert.protocol.errors import ErrorCode
-from downconvert.protocol.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
-from tests.downconvert.broker.asking import begin, someone
+from tests.downconvert.broker.asking import begin, frame, someone
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
     VERSIONS,
@@ -67,6 +68,21 @@ def test_nobody_waits_for_weeks(tmp_path: Path) -> None:
         assert broker.tick(7) == pytest.approx(67)
         broker.tick(67)
         assert not len(broker.purgatory)
+
+
+def test_a_fetch_that_waits_holds_no_more_of_its_request_than_it_needs(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        body = request(broker, {"events": 0}, max_wait_ms=500, min_bytes=1)
+        body.topics += [Message(topic="", partitions=[])] * 20_000
+        data = memoryview(frame(ApiKey.Fetch, 4, body))
+        tracemalloc.start()
+        exchange = broker.handle(someone(), data, 0.0)
+        held, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert not exchange.is_done
+        assert held < most / 10
+        append(broker, batch(0))
+        assert len(records_of(fetched(exchange))) == 1
 
 
 def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) -> None:

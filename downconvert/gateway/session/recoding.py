@@ -15,7 +15,12 @@ from typing import Final
 
 from downconvert import LazyRecodedRecords
 from downconvert.protocol.errors import ErrorCode
-from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, SESSIONS_SINCE, ZSTD_SINCE
+from downconvert.protocol.fetch_versions import (
+    AS_ON_DISK_SINCE,
+    SESSIONS_SINCE,
+    ZSTD_SINCE,
+    known_code,
+)
 from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.conversions import zstd_recode
@@ -48,6 +53,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
     for topic in answer.responses:
         recode = zstd_recode(policy_of(topic.topic), may_convert=True)
         for one in topic.partitions:
+            one.error_code = known_code(one.error_code, version)
             try:
                 one.records = sent = yield from _readable(one.records, recode[CODEC], room)
                 room -= len(sent) if isinstance(sent, bytes | memoryview) else sent.size

@@ -257,3 +257,19 @@ def test_recoded_records_never_become_more_than_an_answer_may_have(
     (topic,) = response.responses
     assert [len(read_by_client(one)) for one in topic.partitions] == found
     assert not any(one.error_code for one in topic.partitions)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        (4, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (5, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (6, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_errors_are_told_in_codes_that_the_client_knows(version: int, told: ErrorCode) -> None:
+    """Kafka tells a client of 0.11 so, too. With a code that it does not know, it would ask the
+    broker with the failed disk for minutes, and not for the new leader."""
+    failed = part(None, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    found, _ = run(body(0), answer(failed), version=version)
+    assert found.responses[0].partitions[0].error_code == told

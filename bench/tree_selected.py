@@ -81,7 +81,9 @@ def _note_watermarks(chance: random.Random, tree: Tree) -> None:
         if copy.broker in TIERS or chance.random() < 0.2:
             continue
         noted = min(high, _valid_until(tree, copy))
-        copy.high_watermark = noted if chance.random() < 0.6 else chance.randrange(noted + 1)
+        earlier = [end for end in ends if end < noted]
+        is_late = bool(earlier) and chance.random() < 0.4
+        copy.high_watermark = chance.choice(earlier) if is_late else noted
 
 
 def _valid_until(tree: Tree, copy: Copy) -> int:

@@ -128,9 +128,12 @@ def found_among(
     keys: DataKeys,
     cache: ObjectCache,
     takes: Callable[[TopicPartition], bool],
+    takes_log: Callable[[TopicPartition, str, str], bool],
 ) -> Found:
     """The partitions among items. `cache`: the cache of earlier searches. `takes`: selects
-    partitions by name. The tier manifests of others are not read.
+    partitions in tiers by name. The manifests of others are not read. `takes_log`: selects brokers'
+    logs by name, directory, and a path beside which the broker's files are on this machine. Others
+    may be in any state.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
@@ -151,7 +154,9 @@ def found_among(
         above = folder[:-1]
         if above not in brokers:
             brokers[above] = broker_of(folders.get(above, {}))
-        logs.append(_log(name, "/".join(folder), files, brokers[above]))
+        directory = "/".join(folder)
+        if takes_log(name, directory, f"{brokers[above]}/{name}"):
+            logs.append(_log(name, directory, files, brokers[above]))
     read = in_parallel(lambda one: remotes(one[1], one[2], keys, cache), tiers)
     grouped: dict[Tier, list[Remote]] = {}
     for (tier, _, _), segments in zip(tiers, read, strict=True):

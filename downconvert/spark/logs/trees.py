@@ -12,6 +12,7 @@ of it (planner.py)."""
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -87,10 +88,13 @@ def find_partitions(
             items += items_of(pinned(path))
         elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
-    others = found_among(items, keys or DataKeys(), cache, takes)
+
+    def takes_log(name: TopicPartition, directory: str, noted: str) -> bool:
+        return clusters.take(directory, noted) and takes(name)
+
+    others = found_among(items, keys or DataKeys(), cache, takes, takes_log)
     for log in others.logs:
-        if clusters.take(log.directory, log.noted) and takes(log.topic_partition):
-            found.setdefault(log.topic_partition, []).append(log)
+        found.setdefault(log.topic_partition, []).append(log)
     logs = chosen(found, cache, _again)
     for tier, segments in with_ends(others.tiers, cache).items():
         local = logs.get(tier.topic_partition)
@@ -171,6 +175,13 @@ class _Clusters:
         broker = os.path.dirname(directory)  # noqa: PTH120
         if broker not in self._of:
             self._of[broker] = cluster_of(os.path.dirname(noted))  # noqa: PTH120
+            if self._wanted is not None and self._of[broker] is None:
+                warnings.warn(
+                    f"nothing says of which cluster {broker} is: it is left out, as clusterId "
+                    f"names {self._wanted}",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
         cluster = self._of[broker]
         if self._wanted is not None:
             return cluster == self._wanted
@@ -187,10 +198,15 @@ class _Clusters:
 
 
 def cluster_of(broker: str) -> str | None:
-    """The cluster of a broker's directory; None: not known."""
+    """The cluster of a broker's directory; None: not known. Warns if the file that names it is
+    damaged."""
     try:
         meta = read_meta_properties(Path(broker))
-    except (OSError, CorruptFileError):
+    except CorruptFileError as error:
+        what = f"{error}; the cluster of this directory counts as unknown"
+        warnings.warn(what, RuntimeWarning, stacklevel=2)
+        return None
+    except OSError:
         return None
     return None if meta is None else meta.cluster_id
 

@@ -118,6 +118,25 @@ def test_a_copy_made_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) -> N
     assert len(content(logs)) == 62
 
 
+def test_a_topic_that_is_not_asked_for_may_be_in_any_state(logs: Path, tmp_path: Path) -> None:
+    """Of one cluster, or of another one."""
+    others = tmp_path / "others" / "orders-0"
+    others.mkdir(parents=True)
+    for broker, cluster in ((logs, "one"), (others.parent, "two")):
+        (broker / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\n")
+    for directory in (logs / "copied-0", others):
+        directory.mkdir(exist_ok=True)
+        (directory / f"{file_name(0, Kind.LOG)}.swap").write_bytes(batch(0))
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+        tar.add(others.parent, "others")
+    expected = content(logs, topics="orders", clusterId="one")
+    assert expected
+    assert content(tmp_path / "a.tar", topics="orders", clusterId="one") == expected
+    with pytest.raises(CorruptFileError, match="amid a cleaning"):
+        content(tmp_path / "a.tar", clusterId="one")
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": 600}, {"level": "batch"}])
 @pytest.mark.parametrize("stale", [0, 1, 3])

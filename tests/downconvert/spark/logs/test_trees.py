@@ -81,8 +81,24 @@ def test_two_clusters_are_no_replicas_of_each_other(tmp_path: Path) -> None:
     assert len(rows(tmp_path, clusterId="two")) == 1
     partition(tmp_path / "copied", batch(0, 1), "c-0")  # nothing says whose it is
     assert names(tmp_path / "b2", tmp_path / "copied") == ["a-0", "c-0"]
-    (tmp_path / "b2" / "meta.properties").write_text("\0 what is this")
-    assert names(tmp_path / "b1", tmp_path / "b2") == ["a-0"]
+    (tmp_path / "b2" / "meta.properties").write_text("\0what-is-this")
+    with pytest.warns(RuntimeWarning, match="the cluster of this directory counts as unknown"):
+        assert names(tmp_path / "b1", tmp_path / "b2") == ["a-0"]
+
+
+@pytest.mark.parametrize("text", [None, "version=1\n", "\0what-is-this"])
+@pytest.mark.filterwarnings("ignore:.*counts as unknown")
+def test_a_directory_that_cluster_id_leaves_out_because_its_cluster_is_unknown_is_named(
+    tmp_path: Path, text: str | None
+) -> None:
+    for broker, count in (("b1", 1), ("b2", 2)):
+        partition(tmp_path / broker, batch(*range(count)), "a-0")
+        (tmp_path / broker / "meta.properties").write_text("version=0\ncluster.id=one\n")
+    assert len(rows(tmp_path, clusterId="one")) == 2
+    meta = tmp_path / "b2" / "meta.properties"
+    meta.unlink() if text is None else meta.write_text(text)
+    with pytest.warns(RuntimeWarning, match="of which cluster .*b2 is: it is left out"):
+        assert len(rows(tmp_path, clusterId="one")) == 1
 
 
 def test_relative_paths_are_absolute_for_who_works_elsewhere(

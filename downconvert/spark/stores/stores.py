@@ -193,13 +193,27 @@ def write(uri: str, data: bytes | Path) -> None:
     with named_errors(shown(uri)):
         if has_rename(urlsplit(uri).scheme):
             folder, _, name = path.rpartition("/")
-            temporary = f"{folder}/.{name}.part"  # readers of Parquet skip names with this prefix
+            temporary = f"{folder}/{part_name(name)}"
             _copied(files, temporary, data)
             with suppress(FileNotFoundError):
                 files.delete_file(path)
             files.move(temporary, path)
         else:
             _copied(files, path, data)
+
+
+def part_name(name: str) -> str:
+    """The name under which a file of Hadoop is written. Readers of Parquet skip this prefix.
+
+    If only this name is there, the file is complete: its writer was killed before it renamed it."""
+    return f".{name}.part"
+
+
+def move(uri: str, to: str) -> None:
+    """Gives an object another name, which none has."""
+    files, path = opened(uri)
+    with named_errors(shown(uri)):
+        files.move(path, opened(to)[1])
 
 
 def _copied(files: Any, path: str, data: bytes | Path) -> None:

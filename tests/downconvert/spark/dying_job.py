@@ -16,12 +16,12 @@ import pytest
 from downconvert.spark.jobs import progress
 from downconvert.spark.jobs.convert import convert, convert_stored, stored_manifest
 from downconvert.spark.jobs.convert.rewrite import Settings
-from downconvert.spark.jobs.export import export, export_stored
+from downconvert.spark.jobs.export import export, export_stored, export_stored_notes
 from downconvert.spark.stores import stores
 
 from .in_process import SESSION, without_spark
 
-MODULES: Any = (convert_stored, stored_manifest, export_stored)
+MODULES: Any = (convert_stored, stored_manifest, export_stored, export_stored_notes)
 
 
 def main(job: str, source: str, target: str, number: int) -> None:

@@ -20,7 +20,7 @@ from downconvert.spark.jobs.convert.convert import Settings
 from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
 from downconvert.spark.jobs.export import export
 from downconvert.spark.jobs.export.export_manifest import FOLDER
-from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes
+from downconvert.spark.jobs.export.export_stored_notes import BEGUN, StoredNotes
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.stores import file_systems, stores

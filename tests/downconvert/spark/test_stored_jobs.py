@@ -21,7 +21,7 @@ from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
 from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.export.export import export
 from downconvert.spark.jobs.export.export_manifest import FOLDER
-from downconvert.spark.jobs.export.export_stored import StoredNotes
+from downconvert.spark.jobs.export.export_stored_notes import StoredNotes
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.stores.stores import pinned
 from downconvert.storage.names import Kind, file_name

@@ -21,7 +21,8 @@ from .export_directory import add_to, directory_of
 from .export_noted import Table, add
 from .export_plan import Settings
 from .export_result import Result, counts
-from .export_stored import StoredNotes, archive
+from .export_stored import archive
+from .export_stored_notes import StoredNotes
 
 EVERYTHING: Final[Mapping[str, str]] = {}
 

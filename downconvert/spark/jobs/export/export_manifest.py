@@ -4,7 +4,8 @@ Each run writes a note to the target's folder `_exported`, which readers of Parq
 after all its files are in place. So a file without a note is of a killed run, or of another
 program: its offsets are read before records are added. An incomplete note is ignored.
 
-Not here: what is exported (export.py), the notes of a target in a store (export_stored.py)."""
+Not here: what is exported (export.py), the notes of a target in a store
+(export_stored_notes.py)."""
 
 import json
 from collections.abc import Iterable

@@ -1,15 +1,10 @@
-"""Records as Parquet in an object store, or in a table's folder, in the layout of export.py. One
-atomic write makes all files of a run valid.
+"""Records as Parquet in an object store, or in a table's folder, in the layout of export.py.
 
 A task first writes its Parquet files on this machine. It then uploads each as one object,
-atomically, under a name that is the same in each attempt. After all tasks have ended, a note is
-written as a last object, with the names of the objects and the offsets. (For a table, its commit
-takes the note's place.) So readers of the notes see all files of a run or none. An object says that
-a run has begun. If there is no note of that run, it was killed: the next run removes its files, and
-writes their records again.
+atomically, under a name that is the same in each attempt. After all tasks have ended, a note makes
+them valid (export_stored_notes.py), or the commit of a table.
 
-Not here: which offsets are new (export_plan.py), the contents of a note (export_manifest.py),
-tables (export_delta.py, export_iceberg.py)."""
+Not here: which offsets are new (export_plan.py), tables (export_delta.py, export_iceberg.py)."""
 
 import json
 import os
@@ -22,7 +17,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
@@ -40,22 +34,14 @@ from downconvert.spark.options.schemas import arrow_schema, schema_of
 from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan_logs
 from downconvert.spark.read.rows import read_records
-from downconvert.spark.stores.parallel import in_parallel
-from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, shown, write
+from downconvert.spark.stores.stores import below, is_stored, read, write
 from downconvert.storage.names import TopicPartition
 
 from .export_columns import COLUMNS, DAYS, Column, are_dates, column_of, leave_out_bounds
 from .export_manifest import (
-    FOLDER,
-    SUFFIX,
-    Exported,
     Range,
-    is_replaced,
-    merged,
-    overlapped,
-    parsed,
 )
-from .export_unnoted import Runs, Unnoted, is_seen, without_held, without_offsets
+from .export_unnoted import Runs, without_held
 
 RESULT: Final = pa.schema(
     [
@@ -70,11 +56,6 @@ RESULT: Final = pa.schema(
     ]
 )
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-([0-9a-f]{32})-[0-9]{6}\.parquet")
-# Files of a run, also those that a killed task has left unfinished in HDFS (stores.write).
-OF_RUN: Final = re.compile(
-    r"topic=[^/]+/date=[^/]+/\.?part-([0-9a-f]{32})-[0-9]{6}\.parquet(\.part)?"
-)
-BEGUN: Final = ".begun"  # the end of the name of an object that says that a run has begun
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
 NO_TIMESTAMP_TYPE: Final = -1
@@ -283,85 +264,6 @@ class _Files:
             writer.close()
 
 
-class StoredNotes:
-    """The notes of a target in a store, as they were when this object was made."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._begun: list[str] = []
-        try:
-            found = listed(target)
-        except FileNotFoundError:
-            found = []
-        start = len(_path(target)) + 1
-        self._names = {_path(one.uri)[start:]: one.uri for one in found}
-        uris = [
-            uri
-            for name, uri in self._names.items()
-            if name.startswith(f"{FOLDER}/") and name.endswith(SUFFIX)
-        ]
-        self._notes = dict(zip(uris, map(parsed, in_parallel(read, uris)), strict=True))
-
-    def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """The contents with this isolation level, or with one that includes it."""
-        return merged(self._notes.values(), isolation)
-
-    def remove_lost(self) -> None:
-        """Removes the files of runs that have begun, and have no note."""
-        named = {file for note in self._notes.values() if note is not None for file in note.files}
-        begun = [name for name in self._names if name.endswith(BEGUN)]
-        ids = {name.rpartition("/")[2].removesuffix(BEGUN) for name in begun}
-        matches = {name: OF_RUN.fullmatch(name) for name in self._names.keys() - named}
-        lost = [name for name, found in matches.items() if found is not None and found[1] in ids]
-        remove(self._names.pop(name) for name in (*lost, *begun))
-
-    def begin(self, run_id: str) -> None:
-        self._begun.append(below(self._target, FOLDER, f"{run_id}{BEGUN}"))
-        write(self._begun[-1], b"")
-
-    def unnoted(self, exported: Exported) -> Unnoted:
-        """The files of other programs, and those whose notes were lost."""
-        names = filter(is_seen, self._names.keys() - exported.files)
-        return Unnoted(names, lambda name: read(self._names[name]))
-
-    def remove(self, name: TopicPartition, start: int, end: int) -> None:
-        """Rewrites each file that has such records without them, in place."""
-        for file in self._names:
-            if ROWS.fullmatch(file) and file.startswith(f"topic={name.topic}/"):
-                left = without_offsets(read(self._names[file]), name.partition, start, end)
-                if left is not None:
-                    write(self._names[file], left)
-
-    def write(self, exported: Exported, _files: Sequence[Written]) -> None:
-        """Writes a note, and removes the notes that it includes. JobError: another run has written
-        to the target meanwhile."""
-        self._check_alone()
-        data = exported.to_json().encode()
-        note = below(self._target, FOLDER, f"{uuid4().hex}{SUFFIX}")
-        write(note, data)
-        remove(self._begun)
-        self._begun.clear()
-        before = [uri for uri, known in self._notes.items() if is_replaced(known, exported)]
-        remove(before)
-        self._notes = {uri: known for uri, known in self._notes.items() if uri not in before}
-        self._notes[note] = exported
-
-    def _check_alone(self) -> None:
-        """JobError: there is a note of another run, or another run has removed this one's files as
-        those of a killed run. Then the next run removes the rest of them."""
-        try:
-            there = {_path(one.uri) for one in listed(below(self._target, FOLDER))}
-        except FileNotFoundError:
-            there = set()
-        notes = {path for path in there if path.endswith(SUFFIX)}
-        begun = set(map(_path, self._begun))
-        if notes == set(map(_path, self._notes)) and begun <= there:
-            return
-        for uri in self._begun:
-            write(uri, b"")
-        raise overlapped(shown(self._target))
-
-
 def archive(session: SparkSession, target: str, files: Iterable[str]) -> DataFrame:
     """The records in files that have notes. Tasks read them, not Hadoop."""
     options = Options(paths=(target,), include_headers=True)
@@ -394,7 +296,3 @@ def _rows(path: str, name: str, schema: Any) -> Iterator[Any]:
             for column in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _path(uri: str) -> str:
-    return unquote(urlsplit(uri).path)

@@ -14,7 +14,8 @@ from downconvert.spark.jobs.export import export_noted
 from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.export.export_noted import add
 from downconvert.spark.jobs.export.export_plan import Settings, bounds_of
-from downconvert.spark.jobs.export.export_stored import StoredNotes, write_records
+from downconvert.spark.jobs.export.export_stored import write_records
+from downconvert.spark.jobs.export.export_stored_notes import StoredNotes
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
 from downconvert.storage.names import TopicPartition

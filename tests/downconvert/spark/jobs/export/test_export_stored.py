@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from downconvert.spark.jobs.export import export_noted, export_stored
+from downconvert.spark.jobs.export import export_noted, export_stored_notes
 from downconvert.spark.jobs.export.export_manifest import FOLDER, Exported
 from downconvert.spark.jobs.export.export_noted import add
 from downconvert.spark.jobs.export.export_plan import Settings
-from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes, write_records
+from downconvert.spark.jobs.export.export_stored import write_records
+from downconvert.spark.jobs.export.export_stored_notes import BEGUN, StoredNotes
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
 from downconvert.spark.stores import stores
@@ -163,7 +164,7 @@ def test_the_former_note_counts_until_a_new_one_is_written(
         stores.write(uri, data)
 
     with monkeypatch.context() as patched:
-        patched.setattr(export_stored, "write", full)
+        patched.setattr(export_stored_notes, "write", full)
         with pytest.raises(OSError, match="quota"):
             exported(monkeypatch, source, target)
     assert notes == [name for name in names(target) if name.endswith(".json")]
@@ -194,3 +195,24 @@ def test_a_file_that_a_killed_task_has_left_unfinished_in_hdfs_does_not_end_the_
     exported(monkeypatch, source, target)
     assert content(target) == WHOLE
     assert not set(left) & set(names(target))
+
+
+def test_a_file_that_a_killed_repair_has_not_renamed_in_hdfs_is_renamed_by_the_next_run(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename does not replace a file there. So the old one is removed before."""
+    monkeypatch.setattr(stores, "has_rename", lambda _: True)
+    exported(monkeypatch, source, target)
+    memory = type(fsspec.filesystem("memory"))
+
+    def die(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(memory, "mv", die)
+        with pytest.raises(KeyboardInterrupt):
+            StoredNotes(target).remove(A, 1, 2)
+    assert content(target) != WHOLE
+    StoredNotes(target).remove_lost()
+    assert content(target) == [one for one in WHOLE if one != ("a", 1)]
+    assert not [name for name in names(target) if name.endswith(".part")]

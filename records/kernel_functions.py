@@ -82,9 +82,9 @@ class ReadEntries(Protocol):
 class MakeRecords(Protocol):
     """Makes records of the rows `rows[rows_start:rows_end]`, which point into `source`.
 
-    `base_sequence` is the sequence number at `base_offset`, or -1: then records have none. The
-    records keep nothing of the source. ValueError: indices outside of their buffers, rows that are
-    not whole, a position outside of the source, an unknown timestamp type, invalid headers
+    `base_sequence` is the sequence number at `base_offset`. If it is negative, records have none
+    (-1). The records keep nothing of the source. ValueError: indices outside of their buffers, rows
+    that are not whole, a position outside of the source, an unknown timestamp type, invalid headers
     (detected at the latest when they are read)."""
 
     def __call__(

@@ -36,7 +36,7 @@ def make_records(
     made = []
     for row in rows_between(rows, rows_start, rows_end):
         sequence = NO_SEQUENCE
-        if base_sequence != NO_SEQUENCE:
+        if base_sequence >= 0:
             sequence = (base_sequence + row[0] - base_offset) & SEQUENCE_MAX
         made.append(_record(row, view, row[1], TimestampType(row[2]), sequence))
     return made

@@ -87,6 +87,7 @@ def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
     calls = (
         lambda: made(2**31 - 3),
         lambda: made(-1),
+        lambda: made(-(2**31)),
         lambda: made_inner(True),
         lambda: made_inner(False),
         lambda: columns(kernel, rows, source),
@@ -175,6 +176,17 @@ def test_a_refused_row_leaves_columns_unchanged(kernel: ModuleType) -> None:
     once.add_rows(rows, 0, len(rows), GAPS)
     assert len(columns) == len(once) == 3
     assert plain(columns.take()) == plain(once.take())
+
+
+@each_kernel
+def test_columns_work_after_a_refusal_as_before(kernel: ModuleType) -> None:
+    rows = rows_of(GAPS)
+    bad = ROW.pack(1, 1, 0, 0, 0, 0, 0, 0, 1, 1)  # with half a header
+    columns = kernel.ArrowColumns(2, 99, True, True, True, EVERY, EVERY)
+    with pytest.raises(ValueError, match=r"\w"):
+        columns.add_rows(bad, 0, len(bad), GAPS)
+    assert columns.add_rows(rows, 0, len(rows), GAPS) == 2 * ROW_SIZE
+    assert columns.add_rows(rows, 0, len(rows), GAPS) == 0
 
 
 @given(
@@ -307,3 +319,25 @@ def test_an_entry_is_left_if_the_next_one_does_not_begin_after_it(
         assert columns.add_entries(log, 0, len(log) - 1, True, True, 1000) == (0, False)
     whole = len(entry)
     assert list(taken.values()) == [0, 0, 0, whole, whole]
+
+
+def test_columns_that_were_full_before_they_were_taken_are_not_full(twin: ModuleType) -> None:
+    good, damaged = batch(record(0)), batch(record(0), b"\x01")
+    columns = twin.ArrowColumns(1, 1000, True, True, True, EVERY, EVERY)
+    log = good + damaged
+    assert columns.add_rows(rows_of(good) * 2, 0, 2 * ROW_SIZE, good) == ROW_SIZE
+    columns.take()
+    assert columns.add_entries(log, 0, len(log), True, True, 1000) == (len(good), False)
+
+
+@each_kernel
+@pytest.mark.parametrize("base_sequence", [-1, -2, -(2**31), 0, 2**31 - 1])
+def test_records_have_sequence_numbers_if_the_first_is_not_negative(
+    kernel: ModuleType, base_sequence: int
+) -> None:
+    log = batch(record(0), record(1), base_sequence=base_sequence)
+    expected = [base_sequence, (base_sequence + 1) % 2**31] if base_sequence >= 0 else [-1, -1]
+    found, _ = kernel.read_entries(log, 0, len(log), True, False, 100)
+    made = kernel.make_records(rows_of(log), 0, 2 * ROW_SIZE, log, 0, base_sequence)
+    for records in (found, made) if found else (made,):
+        assert [each.sequence for each in records] == expected

@@ -169,7 +169,8 @@ impl<'py, 'a> Records<'py, 'a> {
         Self { py, source, made, timestamp: None }
     }
 
-    /// The records of a batch. `base_sequence` is the sequence number at `base_offset`, or -1.
+    /// The records of a batch. `base_sequence` is the sequence number at `base_offset`. If it is
+    /// negative, records have none.
     fn add_batch(
         &mut self,
         rows: &[[u8; ROW_SIZE]],
@@ -180,7 +181,7 @@ impl<'py, 'a> Records<'py, 'a> {
         for row in rows {
             let [offset, timestamp, kind, ..] = rows::fields(row);
             let mut sequence = NO_SEQUENCE;
-            if base_sequence != NO_SEQUENCE {
+            if base_sequence >= 0 {
                 let delta = offset.wrapping_sub(base_offset);
                 sequence = base_sequence.wrapping_add(delta) & SEQUENCE_MAX;
             }

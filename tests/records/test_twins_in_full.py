@@ -84,6 +84,36 @@ def test_the_head_of_a_record_of_any_batch() -> None:
         assert states[0] == states[1], (in_log, count, at, window, remaining)
 
 
+def test_a_log_after_anything_that_was_entered() -> None:
+    log = message(V0, 3) + message(V1, 4) + batch(record(0), record(1), base_offset=5)
+    inside = message(V1, 3, timestamp=9) + message(V1, 4)
+    for entered, to_inside, wrapper, first_offset, to_magic, work in product(
+        ("nothing", "batch", "entries"), (V0, V1), sides, (0, 4, 6), (V0, V1, V2), (0, 1, 2)
+    ):
+        states = []
+        for kernel in KERNELS:
+            transcoder = kernel.Transcoder(
+                to_magic, first_offset, 0xFF, False, Recodes(trim=False, split_at_gaps=True)
+            )
+            target = bytearray(500)
+            if entered == "batch":
+                transcoder.enter_batch(batch(record(0), record(1)), 0, wrapper)
+            elif entered == "entries":
+                transcoder.enter_entries(to_inside, 1, 77, wrapper)
+                transcoder.measure(inside, 0, len(inside), len(inside), 40)  # the first of two
+            transcoder.leave()
+            window = log, 0, len(log), len(log)
+            if work == 0:
+                done = transcoder.measure(*window, 500)
+            elif work == 1:
+                done = transcoder.transcode(*window, target, 0, 500)
+            else:
+                done = transcoder.columns(*window, target, 0, 500)
+            totals, wrapped = transcoder.totals, transcoder.wrapper
+            states.append((done, target, totals, wrapped, transcoder.append_time))
+        assert states[0] == states[1], (entered, to_inside, wrapper, first_offset, to_magic, work)
+
+
 # --- compressed entries
 
 

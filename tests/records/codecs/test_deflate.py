@@ -68,6 +68,14 @@ def test_the_kernel_is_used_where_it_is_fastest(monkeypatch: pytest.MonkeyPatch)
     assert kernel.calls[2:] == ["compress 1"]
 
 
+@pytest.mark.usefixtures("library")
+def test_a_level_does_not_depend_on_the_levels_before() -> None:
+    levels = 1, 9, 6, 1, 6, 9
+    made = [compress(DATA, level) for level in levels]
+    assert made[:3] == [made[3], made[5], made[4]]
+    assert len(made[0]) > len(made[2]) > len(made[1])
+
+
 def test_without_isal_and_kernel_there_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> NoReturn:
         raise AssertionError("isal was called")

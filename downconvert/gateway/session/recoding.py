@@ -116,6 +116,8 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             found = [one for topic in more.responses for one in topic.partitions]
             if more.error_code or len(found) != 1 or found[0].error_code:
                 break  # the client gets the error with its next fetch
+            if found[0].records is None or not found[0].records.size:
+                break  # only their batches lead the client on, to where it can wait
             part.__dict__.update(found[0].__dict__)
 
 

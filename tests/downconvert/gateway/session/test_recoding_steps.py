@@ -12,7 +12,16 @@ from downconvert.gateway.session import recoding, turns
 from downconvert.gateway.session.exchanges import TURN_SIZE
 from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.protocol.schemas import Message
-from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
+from records import (
+    Codec,
+    ControlRecordType,
+    MemoryRecords,
+    Record,
+    build,
+    build_empty,
+    build_marker,
+    read,
+)
 from records.formats import MAGIC_AT
 from tests.damage import flipped
 from tests.downconvert.gateway.talk import fetch_body
@@ -190,6 +199,21 @@ def test_batches_without_records_are_read_on_after_up_to_the_end(
         (again,) = topic.partitions
         assert (topic.topic, again.partition, again.fetch_offset) == ("t", 0, last + 1)
         assert (again.partition_max_bytes, asked[1].max_wait_ms) == (5000, 0)
+
+
+@pytest.mark.parametrize("records", [None, b""])
+def test_batches_without_records_before_a_hole_at_the_end_are_sent(records: bytes | None) -> None:
+    """Compaction may leave nothing up to the end. Without these batches the client would stay where
+    it is, and fetch again at once, for ever."""
+    found, asked = run(body(1), answer(part(emptied(0, 3))), answer(part(records)))
+    assert len(asked) == 2
+    (one,) = found.responses[0].partitions
+    assert read_by_client(one) == [(0, Codec.NONE)]
+    second = answer(part(bytes(build_empty(base_offset=4, last_offset=5, producer_id=1))))
+    found, asked = run(body(1), answer(part(emptied(0, 3))), second, answer(part(records)))
+    assert len(asked) == 3
+    (one,) = found.responses[0].partitions
+    assert read_by_client(one) == [(4, Codec.NONE)]
 
 
 def test_only_the_partition_without_records_is_read_on_after() -> None:

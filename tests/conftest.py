@@ -114,6 +114,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What has been collected stays until the end: no collection of garbage looks at it again."""
+    """The collected tests stay until the end, so garbage collection need not look at them again."""
     gc.collect()
     gc.freeze()

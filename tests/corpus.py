@@ -1,4 +1,4 @@
-"""What Apache Kafka 3.9.1's own classes wrote, and made of it: the yardstick.
+"""The output of Apache Kafka 3.9.1's own classes: segments, and conversions of them.
 
 `data/kafka.zip` holds segments, Kafka's reading of them, and the bytes that its converters, eager
 and lazy, made of them; `data/vectors.zip` holds answers of Kafka's indexes and partitioner."""
@@ -16,7 +16,7 @@ DATA: Final = Path(__file__).parent / "data"
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """What FileRecords.downConvert gave, or why it gave nothing."""
+    """The result of FileRecords.downConvert, or its error."""
 
     error: str | None
     size: int
@@ -26,7 +26,7 @@ class Eager:
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """What LazyDownConversionRecords promised and its send wrote, or why it refused."""
+    """The size that LazyDownConversionRecords promised and the bytes of its send, or its error."""
 
     error: str | None
     promised: int

@@ -1,4 +1,4 @@
-"""What is fetched from a registry once, by the registry's own client, and stays in `build/`.
+"""Fetches packages from registries once, by the registry's own client, into `build/`.
 
 Several processes may want the same at once."""
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class InstallError(Exception):
-    """What an installer said."""
+    """The output of an installer."""
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def once(folder: Path) -> Iterator[Path | None]:
 def run(
     *command: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> str:
-    """What an installer printed. InstallError: it ended with an error, and its last lines."""
+    """The output of an installer. InstallError: it failed; the error has its last lines."""
     done = subprocess.run(
         command,
         cwd=cwd,

@@ -1,4 +1,4 @@
-"""What files import, read from their text."""
+"""Reads the imports of files from their text."""
 
 import ast
 from collections.abc import Iterator, Sequence

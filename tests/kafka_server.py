@@ -330,7 +330,7 @@ def fetched(pom: Path, name: str, *options: str) -> str:
 
 
 def _format(log_dir: Path, node_id: int) -> None:
-    """What Kafka's StorageTool writes, without a JVM for it."""
+    """Writes the same file as Kafka's StorageTool, without a JVM."""
     log_dir.mkdir(parents=True, exist_ok=True)
     properties = log_dir / "meta.properties"
     if not properties.exists():

@@ -37,7 +37,7 @@ class ObjectStore:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client's environment says of it."""
+        """The store's settings in a client's environment."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": USER,

@@ -31,7 +31,7 @@ LARGE_SIZE_MAX: Final = 40_000  # larger than a chunk
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one call of the builder wrote: one entry, or one per record of uncompressed v0, v1."""
+    """The output of one call of the builder: an entry, or one per record of uncompressed v0, v1."""
 
     data: bytes
     records: tuple[Record, ...]  # as a reader finds them
@@ -44,7 +44,7 @@ class Batch:
     control_type: ControlRecordType | None = None
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """What a failure is about, and no kilobytes."""
+        """The facts of a failure, without kilobytes of records."""
         kind = "control" if self.is_control else "data"
         records = ", ".join(map(_in_short, self.records))
         data = self.data[:200].hex() + "..." * (len(self.data) > 200)
@@ -216,7 +216,7 @@ def batches(
 
 
 def emptied_batches() -> SearchStrategy[Unplaced]:
-    """What compaction leaves where it took everything."""
+    """Batches as compaction leaves them if it removed all of their records."""
     return st.builds(partial, st.just(_emptied_batch), EMPTY_STEPS, TIMESTAMPS, PRODUCERS)
 
 
@@ -270,7 +270,7 @@ def _data_batch(
 
 
 def _as_read(record: Record, magic: int, options: dict[str, Any]) -> Record:
-    """What a reader makes of a record in a batch that was built with these options."""
+    """The record as a reader returns it, from a batch that was built with these options."""
     if magic == V0:
         return replace(
             record, timestamp=NO_TIMESTAMP, timestamp_type=TimestampType.NONE, headers=()

@@ -11,7 +11,7 @@ import records
 
 
 def members(package: object) -> Iterator[tuple[str, object]]:
-    """What a package lists, and the public methods and properties of its classes."""
+    """A package's public names, and the public methods and properties of its classes."""
     for name in package.__all__:
         value = getattr(package, name)
         yield name, value

@@ -1,4 +1,4 @@
-"""What the strategies promise to the tests that draw from them."""
+"""The strategies keep their promises to the tests that draw from them."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -116,7 +116,7 @@ class Result:
 
     @property
     def records(self) -> int:
-        """Of the whole log, read once."""
+        """The number of records in the whole log, read once."""
         return max(plan.records for plan in self.plans.values())
 
     @property

@@ -42,7 +42,7 @@ class Group:
 
     @property
     def version(self) -> int:
-        """Of Fetch."""
+        """The version of Fetch."""
         return FETCH_VERSIONS[self.kind]
 
     @property

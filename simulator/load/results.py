@@ -90,7 +90,7 @@ class LoadRun:
         return max(0.0, served.cpu - known)
 
     def first_byte(self, percent: float) -> float:
-        """Of fetches with converted records; without conversion, of the same clients' fetches."""
+        """A percentile over old clients' fetches, which zero-copy mode does not convert."""
         return percentile(self._of_old_clients(lambda stats: stats.first_bytes), percent)
 
     def last_byte(self, percent: float) -> float:

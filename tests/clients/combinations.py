@@ -138,7 +138,7 @@ def all_combinations() -> list[Combination]:
 
 
 def some_combinations() -> list[Combination]:
-    """Of PyPI and Maven: each version once at least, each format, and groups of every age."""
+    """Clients from PyPI and Maven: each version at least once, each format, groups of every age."""
     return [
         one
         for one in _combinations()

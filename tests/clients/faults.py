@@ -1,4 +1,4 @@
-"""What fails by a client's own fault, whatever the server.
+"""Failures that are a client's own fault, with any server.
 
 Each is declared with its reason, and none is hidden: the table of results counts them apart. That a
 fault is declared does not mean that it always shows.

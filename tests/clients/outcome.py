@@ -1,4 +1,4 @@
-"""What a client read, against what it should have: everything, once, in order.
+"""Compares the records that a client read with the expected ones: all of them, once, in order.
 
 A client is held to what it says: what it left out it cannot tell. Of messages of v0 it can know no
 timestamp, of v0 and v1 no headers."""
@@ -70,7 +70,7 @@ def difference(expected: Iterable[Line], found: Iterable[Line], magic: int) -> s
 
 
 def without_time(combination: Combination, found: Iterable[Line]) -> str:
-    """What to say where a client shows no timestamps that should: it was given an older format."""
+    """The finding for a client that shows no timestamps but should: it got an older format."""
     client = f"{combination.client.name} {combination.client.version}"
     if combination.magic < 1 or client in _TIMELESS or all("t" in line for line in found):
         return ""

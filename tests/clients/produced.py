@@ -28,7 +28,7 @@ UNANSWERED: Final = ("none", "0")  # comes last: nobody knows when it has come
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """What sends in every codec that it has, and with each acks, to a topic of its own."""
+    """A producer that sends with each of its codecs, and with each acks, to a topic of its own."""
 
     client: Client
     pin: str
@@ -44,7 +44,7 @@ class Producer:
         return [*((codec, "all") for codec in self.codecs), ("none", "1"), UNANSWERED]
 
     def lines(self, codec: str, acks: str) -> list[Line]:
-        """What is sent: keys and values, some of them null or empty, one of them large."""
+        """The sent keys and values: some are null or empty, one is large."""
         random = Random(f"{SEED} {self.topic} {codec} {acks}")
         keys = [None if number % 5 == 1 else b"key-%d" % (number % 7) for number in range(RECORDS)]
         values = [b"%d " % number + random.randbytes(number) for number in range(RECORDS)]
@@ -57,7 +57,7 @@ class Producer:
 
     @property
     def expected(self) -> list[Line]:
-        """What shall be read of all that was sent."""
+        """The records to expect of all that were sent."""
         lines = [line for way in self.ways for line in self.lines(*way)]
         return [{"p": 0, "o": offset, **line} for offset, line in enumerate(lines)]
 
@@ -99,7 +99,7 @@ def newest_consumers() -> list[Combination]:
 
 
 def oldest_consumers() -> list[Combination]:
-    """Of those that read every codec that they may be given."""
+    """Consumers that read every codec that they may be given."""
     wanted = {
         ("kafka-clients", "0.9.0.1", "default", "assign"),
         ("kafka", "0.8.2.2", "1024k", "simple"),

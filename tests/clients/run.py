@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _earlier(path: Path | None) -> dict[tuple[str, str], Outcome]:
-    """What was right in an earlier run."""
+    """The results that were right in an earlier run."""
     found = kept(path) if path is not None else ()
     return {(str(one.combination), one.topic): one for one in found if not one.wrong}
 

@@ -68,7 +68,7 @@ def _run(
 def ask(
     command: Sequence[str], topics: Sequence[tuple[str, int, int]], wait: float
 ) -> tuple[dict[str, list[Line]], dict[str, str], str]:
-    """What was read, by topic; how each ended; and the last that was said of errors.
+    """The records read, by topic; how each program ended; and its last words about errors.
 
     Topics are asked for by name, partitions, and the records to expect."""
     asked = list(command)

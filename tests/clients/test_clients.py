@@ -57,7 +57,7 @@ def test_an_old_client_reads_every_record_once_and_in_order(
 
 
 class Sent:
-    """What producers sent, and what consumers make of it; both side by side."""
+    """The records of all producers, and what consumers read of them."""
 
     def __init__(self, bootstrap: str, pool: ThreadPoolExecutor) -> None:
         sent = pool.map(lambda producer: produce(producer, bootstrap), PRODUCERS)

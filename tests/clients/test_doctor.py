@@ -63,7 +63,7 @@ class Watched:
         return log, self._recording.pcap()
 
     def names(self, evidence: bytes) -> set[str]:
-        """What is refused of those whom the doctor names."""
+        """The refused requests of the clients that the doctor names."""
         census, reader = Census(), Evidence([self._port])
         for seen in (*reader.feed(evidence), *reader.end()):
             census.add(seen)

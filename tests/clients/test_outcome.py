@@ -1,4 +1,4 @@
-"""What a client read is told from what it should have."""
+"""An outcome compares the records that a client read with the expected ones."""
 
 import json
 from pathlib import Path

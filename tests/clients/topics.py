@@ -69,7 +69,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What is in it, and what shall be read from it."""
+    """A topic: its records, and those that a reader must get."""
 
     name: str
     partitions: list[Partition]

@@ -99,7 +99,7 @@ class Image:
         return _run(*self._command(), *arguments).strip()
 
     def settings(self) -> dict[str, Any]:
-        """Who runs what in it."""
+        """The image's settings: user, command, ports."""
         found = json.loads(self.buildah("inspect", "--type", "image", "localhost/downconvert"))
         settings: dict[str, Any] = found["OCIv1"]["config"]
         return settings

@@ -64,7 +64,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 def ready(stack: ExitStack, *arguments: object) -> dict[str, Any]:
-    """What a command says once it is ready. It is ended with the stack."""
+    """The first line of a command, once it is ready. The stack ends the command."""
     process = start(*arguments)
     stack.enter_context(process)
     stack.callback(process.kill)

@@ -20,7 +20,7 @@ needs_systemd = needs("systemd-analyze")
 
 
 def analyze(root: Path, *arguments: str) -> str:
-    """What systemd-analyze has to say of units in `root`. Nothing is better."""
+    """The complaints of systemd-analyze about units in `root`; empty if there are none."""
     command = ["systemd-analyze", *arguments, f"--root={root}"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,4 +1,4 @@
-"""What test programs of Go say, as outcomes."""
+"""The output of Go's test programs is read as outcomes."""
 
 from judges.go_tests import ends
 from judges.outcome import Outcome, Verdict

@@ -1,4 +1,4 @@
-"""What Kafka's own tools say, as right or wrong."""
+"""The output of Kafka's own tools is read as right or wrong."""
 
 from pathlib import Path
 from zipfile import ZipFile

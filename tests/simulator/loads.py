@@ -42,7 +42,7 @@ def serving(directory: Path, options: LoadOptions) -> Iterator[tuple[str, int]]:
 
 
 def measured(address: tuple[str, int], specs: list[ClientSpec], seconds: float) -> RunStats:
-    """What clients measure that run until they have had enough."""
+    """The measurements of clients that run until they have had enough."""
     ours, theirs = Pipe()
     results: list[RunStats] = []
     clients = Clients(address, specs)

@@ -108,7 +108,7 @@ def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
-    """What is left in the buffer cannot be written when the file is closed, either."""
+    """Closing the file fails, too, because its buffer cannot be written."""
     soft, hard = getrlimit(RLIMIT_FSIZE)
     setrlimit(RLIMIT_FSIZE, (20 * KiB, hard))
     try:

@@ -60,7 +60,7 @@ class ClientIdentity:
 
     @property
     def access(self) -> Access:
-        """What the client may do."""
+        """The client's rights."""
         return (self.identified or self._shared.config.default).access
 
     @property

@@ -67,9 +67,9 @@ class Gatherer:
             start += self.columns.add_rows(rows, start, end, source)
             if start == end:
                 return
-            yield from self.rest()
+            yield from self.remaining_batches()
 
-    def rest(self) -> Iterator[Any]:
+    def remaining_batches(self) -> Iterator[Any]:
         """The remaining records, as a record batch."""
         if not len(self.columns):
             return

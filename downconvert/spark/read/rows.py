@@ -86,7 +86,7 @@ class _RowReader:
 
     def _rest(self) -> Iterator[Any]:
         yield from self._accumulator.flush()
-        yield from self._gatherer.rest()
+        yield from self._gatherer.remaining_batches()
 
     def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
         entries = self._entries
@@ -120,7 +120,7 @@ class _RowReader:
                 )
                 start += consumed
                 if is_full:
-                    yield from self._gatherer.rest()
+                    yield from self._gatherer.remaining_batches()
             entries.position += start
             self._anchored()
             self._left = entries.position

@@ -1,4 +1,4 @@
-"""What a stream needs of the logs that it follows.
+"""The view that a stream has of the logs that it follows.
 
 Not here: logs of directories (followed_mounted.py) and of object stores (followed_stored.py)."""
 

@@ -25,7 +25,7 @@ LOG: Final = "output.log"  # in a trial's directory: what the application says
 
 
 class Does(Enum):
-    """What an application does with a topic, and so what it is judged by."""
+    """The use that an application makes of a topic, by which it is judged."""
 
     PRODUCES = "produces"  # the records that the topic has afterwards
     CONSUMES = "consumes"  # the records in what it hands out

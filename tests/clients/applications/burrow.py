@@ -100,7 +100,7 @@ def _serves(port: int) -> bool:
 
 
 def _lag(port: int, topic: str) -> int | None:
-    """Of the group, as Burrow has it; None where it does not know the group or the topic."""
+    """The group's lag by Burrow; None if it does not know the group or the topic."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
     with suppress(OSError, ValueError, KeyError, TypeError):
         connection.request("GET", f"/v3/kafka/local/consumer/{GROUP}/lag")

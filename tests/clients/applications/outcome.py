@@ -57,7 +57,7 @@ class Outcome:
 
 
 def judged(does: Does, seen: str) -> tuple[str, int]:
-    """What is wrong with what was seen, in words, and how many records came more than once."""
+    """The faults in the seen records, in words, and how many records came more than once."""
     if does is Does.WATCHES:
         wanted = str(COUNT)
         return ("" if seen == wanted else f"says {seen or 'nothing'}, not {wanted}"), 0

@@ -30,7 +30,7 @@ def install(spout: str, program: str, client: str) -> Path:
 
 
 def run(program: str, trial: Trial) -> str:
-    """What the topology prints stands among what Storm says."""
+    """The topology's output stands among Storm's own."""
     path = ("-cp", f"{trial.installed}:{trial.installed}/*")
     command = (*JAVA, *packages.OPENED, *path, program, trial.bootstrap, trial.topic)
     with running(command, trial.log) as process:

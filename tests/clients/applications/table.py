@@ -40,7 +40,7 @@ def document(
     outcomes: Sequence[Outcome],
     not_run: Sequence[tuple[str, str]],
 ) -> str:
-    """Of applications that were run; each outcome of an application and a setting that there is."""
+    """A document of the applications that were run: each outcome by application and setting."""
     by_name = {(one.application, one.setting, one.target): one for one in outcomes}
     run = [
         application
@@ -134,7 +134,7 @@ def _trials(
 
 
 def _elsewhere(outcomes: Sequence[Outcome]) -> Iterable[str]:
-    """What was run against other versions."""
+    """The runs against other versions."""
     if outcomes:
         yield "\n## Other versions of Kafka\n\n"
         yield "| application | setting | run against | seen |\n| --- | --- | --- | --- |\n"

@@ -1,4 +1,4 @@
-"""What applications are run against: brokers of Apache Kafka, and the gateway in front of one.
+"""The targets of applications: brokers of Apache Kafka, and the gateway in front of one.
 
 Not here: their names (target_names.py), how a broker is started (tests/kafka_server.py)."""
 

@@ -1,4 +1,4 @@
-"""What a broker lets clients do that may not do everything: over requests without sockets."""
+"""A broker lets clients do no more than their rules say: over requests without sockets."""
 
 from collections.abc import Iterator
 from pathlib import Path

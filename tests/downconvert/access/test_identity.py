@@ -1,4 +1,4 @@
-"""Who a client is, by its network, its login or its certificate, and what it may do then."""
+"""A client's network, login or certificate decides who it is, and so what it may do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is told of a rule is what it allows."""
+"""The description of a rule says what it allows."""
 
 import re
 from pathlib import Path

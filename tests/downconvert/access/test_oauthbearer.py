@@ -1,4 +1,4 @@
-"""What clients of OAUTHBEARER send. Logins of whole clients: tests of handlers/sasl.py, and of the
+"""The messages of OAUTHBEARER. Logins of whole clients: tests of handlers/sasl.py, and of the
 gateway's login.py."""
 
 import pytest

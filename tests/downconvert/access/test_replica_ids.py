@@ -134,7 +134,7 @@ def test_half_a_fetch_has_no_id() -> None:
 
 
 def test_an_id_after_unknown_tags_is_found() -> None:
-    """Of the request itself, and of the structures in it."""
+    """The unknown tags are those of the request itself, and of the structures in it."""
     start = bytes(21)
     partition, topic_id, rack = bytes(32), bytes(16), b"\x01"
     state = b"\x01\x0d" + (9).to_bytes(4) + bytes(8) + b"\x00"

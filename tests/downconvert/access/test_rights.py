@@ -1,4 +1,4 @@
-"""What a rule gives: Kafka's operations on each kind of resource."""
+"""A rule gives Kafka's operations on each kind of resource."""
 
 from typing import Final
 

@@ -15,7 +15,7 @@ NOW = 1_700_000_000.0
 
 
 def made(directory: Path, *keys: dict[str, Any], **settings: Any) -> Tokens:
-    """Whose keys have been read."""
+    """A verifier that has read its keys."""
     whole = {"jwks": str(write(directory, *keys)), "issuer": ISSUER, "audience": (AUDIENCE,)}
     tokens = Tokens(TokenSettings(**(whole | settings)))
     tokens.check()

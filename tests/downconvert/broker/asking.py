@@ -99,5 +99,5 @@ def ask(
 
 
 def value(broker: Broker, name: str, **labels: str) -> float:
-    """Of a metric; 0 where there is none yet."""
+    """The value of a metric; 0 if there is none yet."""
     return broker.metrics.registry.get_sample_value(f"downconvert_broker_{name}", labels) or 0.0

@@ -1,4 +1,4 @@
-"""What the tests of the broker share. Without Java there is no broker of Kafka to compare with."""
+"""Fixtures for the tests of the broker. Without Java there is no Kafka broker to compare with."""
 
 import logging
 from collections.abc import Iterator

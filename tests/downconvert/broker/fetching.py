@@ -55,7 +55,7 @@ def request(
 def fetch(
     broker: Broker, version: int, topic: str, offset: int, max_bytes: int = 1_000_000, **fields: Any
 ) -> Message:
-    """What is answered for the first partition of a topic, at once."""
+    """The answer for the first partition of a topic, at once."""
     body = request(broker, {topic: offset}, max_bytes, **fields)
     return only(ask(broker, ApiKey.Fetch, version, body))
 
@@ -98,8 +98,9 @@ def records_of(partition: Message) -> list[Record]:
 def consume(
     broker: Broker, version: int, topic: str, offset: int, max_bytes: int = 1_000_000
 ) -> list[Record]:
-    """What a client of this version reads of a topic, who takes everything that it is given for
-    what it asked for, and goes on behind the last record. AssertionError: it would never get on."""
+    """The records that a client of this version reads of a topic. It takes every answer as the
+    records that it asked for, and continues after the last one. AssertionError: it makes no
+    progress."""
     found: list[Record] = []
     while True:
         partition = fetch(broker, version, topic, offset, max_bytes)

@@ -15,7 +15,7 @@ PLAUSIBLE: Final = "t"
 
 
 def forging_requests() -> Iterator[tuple[str, bytes]]:
-    """What each is, and its frame."""
+    """The name of each, and its frame."""
     for api, served in APIS.items():
         fields = schema(f"{api.name}Request").fields
         for version in served.versions:

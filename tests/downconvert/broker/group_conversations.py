@@ -1,4 +1,4 @@
-"""What members of groups, and who asks about groups, say to a broker, and what they are told.
+"""Requests of members of groups, and about groups, with a broker's answers.
 
 Not here: the brokers that are compared (test_group_differential.py)."""
 
@@ -43,7 +43,7 @@ class Talk:
 
 
 class Told:
-    """What one of the two brokers answered."""
+    """The answers of one of the two brokers."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address

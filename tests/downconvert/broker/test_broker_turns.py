@@ -1,4 +1,4 @@
-"""What follows a request: its owner's steps and turns, deadlines, and what it leaves at its end."""
+"""A request's owner takes steps and turns, keeps deadlines, and leaves nothing at its end."""
 
 from collections.abc import Iterator
 from functools import partial

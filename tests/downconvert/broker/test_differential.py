@@ -128,7 +128,7 @@ def fill(target: Path, source: Path) -> None:
 
 
 def until_differs(path: Path, before: Path) -> None:
-    """Of a trimmed log Kafka notes the new leader's epoch some time after it has begun."""
+    """After a log was trimmed, Kafka notes the new leader's epoch some time later."""
     deadline = time.monotonic() + PATIENCE
     while path.read_bytes() == before.read_bytes():
         assert time.monotonic() < deadline, f"{path} stays as it was"
@@ -252,7 +252,7 @@ def test_converted_records_are_the_same_records(pair: Pair, version: int) -> Non
 
 
 def difference(theirs: list[Record], own: list[Record], size: int) -> str:
-    """What Kafka's answer has that ours has not, in words."""
+    """The differences between Kafka's answer and ours, in words."""
     offsets = [one.offset for one in theirs]
     once = list(dict.fromkeys(offsets))
     if len(once) < len(offsets):
@@ -313,7 +313,7 @@ def test_a_session_answers_the_same_partitions_all_along(pair: Pair) -> None:
 
 
 def session(ask_one: Ask, pair: Pair) -> list[object]:
-    """What the answers to a session's requests say, but for its id."""
+    """The answers to a session's requests, without its id."""
     said: list[object] = []
     id_, epoch = 0, 0
 

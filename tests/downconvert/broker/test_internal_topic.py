@@ -304,7 +304,7 @@ def test_a_partition_that_fails_is_logged_once_until_it_can_be_written_again(
     with topic_of(tmp_path, 0, 1, disk=disk) as (_, topic):
 
         def lines(*indices: int) -> list[str]:
-            """What is logged while these partitions are written to."""
+            """The log lines while these partitions are written to."""
             caplog.clear()
             for index in indices:
                 topic.append_to(index, RECORD, NOW)

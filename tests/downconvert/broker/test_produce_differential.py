@@ -150,7 +150,7 @@ def cases() -> Iterator[tuple[str, int, bytes]]:
 
 
 def different() -> Iterator[tuple[str, int, bytes]]:
-    """What is answered otherwise on purpose."""
+    """Batches that we answer otherwise than Kafka, on purpose."""
     good = batch()
     yield "base_timestamp -1000", 9, damaged(good, field="base_timestamp", to=-1000)
     yield "attributes 1", 9, damaged(good, field="attributes", to=0x01)
@@ -200,7 +200,7 @@ def request(topic: str, data: bytes, acks: int = -1) -> Message:
 
 
 def said(answer: Message) -> tuple[Any, ...]:
-    """What an answer says, but for the words."""
+    """The fields of an answer, without the error's text."""
     (topic,) = answer.responses
     (one,) = topic.partition_responses
     return (

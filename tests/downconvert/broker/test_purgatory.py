@@ -1,4 +1,4 @@
-"""What waits is completed once: when it is due, or when its time is up."""
+"""A waiting request is completed once: when it is due, or when its time is up."""
 
 from random import Random
 from threading import Thread

@@ -1,4 +1,4 @@
-"""What connections cost a server that is a process of its own; at full size: bench.serving."""
+"""Connections cost a server, a process of its own, little memory; at full size: bench.serving."""
 
 from typing import Final
 

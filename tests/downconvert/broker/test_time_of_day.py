@@ -1,4 +1,4 @@
-"""What is written has the time of day, also after the system's clock was set; deadlines do not."""
+"""Written times follow the system's clock when it is set, and deadlines do not."""
 
 import time
 from pathlib import Path

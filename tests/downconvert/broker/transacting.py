@@ -148,7 +148,7 @@ def state(broker: Broker, name: str = "tx") -> Message:
 
 
 def committed(broker: Broker, at: At = ("t", 0)) -> list[bytes | None]:
-    """What a consumer of `read_committed` gets."""
+    """The records that a consumer of `read_committed` gets."""
     log = broker.topics[at[0]].partitions[at[1]].log
     return [record.value for record in log.records(isolation="read_committed")]
 

@@ -64,7 +64,7 @@ def no_log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    """Of a cluster's broker, which takes what Kafka 4 takes."""
+    """The port of a cluster's broker, which takes the same requests as Kafka 4."""
     directory = tmp_path / "log"
     directory.mkdir()
     with cluster(directory, "t") as (_, port):

@@ -45,7 +45,7 @@ COMMAND_OPERATIONS_MAX: Final = 60
 
 @dataclass(slots=True)
 class Ran:
-    """What a command left: its exit code, None if it died, and what it printed."""
+    """The exit code of a command, None if it died, and its output."""
 
     code: int | None
     out: str
@@ -104,7 +104,7 @@ def _run(arguments: Sequence[str]) -> Ran:
 
 
 def _serve(directory: Directory) -> Ran:
-    """What a writable broker does to its logs, without its sockets."""
+    """Does to the logs the same as a writable broker, without its sockets."""
     random = directory.random
     with suppress(Killed, OSError, RecordsError):
         with LogDir.open(directory.logs, writable=True) as log_dir:

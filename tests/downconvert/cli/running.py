@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command did: its exit code and what it printed."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str

@@ -85,7 +85,7 @@ def test_users_that_are_not_utf_8_are_named_with_file_and_line(
 
 
 def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Of all subcommands, and those of subcommands."""
+    """The words of all subcommands, with those of groups."""
     with click.Context(group) as context:
         for name in group.list_commands(context):
             command = group.get_command(context, name)

@@ -18,7 +18,7 @@ from .running import ROOT
 
 
 def on_a_terminal(columns: int, *arguments: object) -> str:
-    """What a command shows on a terminal of so many columns."""
+    """The output of a command on a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 50, columns, 0, 0))
     command = [sys.executable, "-m", "downconvert", *map(str, arguments)]

@@ -55,7 +55,7 @@ def sent(send, channel=None) -> bytes:
 
 
 def until_error(pieces: Iterable[bytes]) -> tuple[bytes, RecordsError | None]:
-    """What comes before an error, and the error."""
+    """The output before an error, and the error."""
     good = bytearray()
     try:
         for piece in pieces:

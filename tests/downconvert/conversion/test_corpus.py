@@ -77,7 +77,7 @@ def converted_anew(way: str) -> None:
 
 
 def filler(size: int) -> bytes:
-    """What Kafka writes where nothing is left to convert and so many bytes are promised."""
+    """Kafka's filler for so many promised bytes when no record is left to convert."""
     made = bytearray()
     while left := size - len(made):
         head = pack(">qi", -1, max(left + 1, 61))
@@ -113,7 +113,7 @@ def test_an_eager_conversion_is_refused_where_kafka_refuses_it(conversion: Conve
 
 @pytest.mark.parametrize("name", corpus.inputs())
 def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(name: str) -> None:
-    """What is not compressed again. Where Kafka sends its first batch twice, we do not."""
+    """Cases that are not compressed again. Kafka sends its first batch twice in some; we do not."""
     for conversion in conversions_of(name):
         if conversion.eager.blob is None or compresses(conversion):
             continue

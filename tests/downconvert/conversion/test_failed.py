@@ -37,7 +37,7 @@ def marker():
 
 
 class Failing(Changing):
-    """Whose disk fails once, at a position."""
+    """Records on a disk that fails once, at a position."""
 
     fails_at = 1 << 62
 

@@ -1,4 +1,4 @@
-"""What bombs of old producers do to a process: run as a program, it prints bytes that it has grown.
+"""Converts bombs of old producers. As a program, it prints the bytes by which its process grew.
 
     python -m tests.downconvert.gateway.bombs THREADS RECORDS VALUE_SIZE
 

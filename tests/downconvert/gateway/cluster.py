@@ -87,7 +87,7 @@ class Through:
         return self.reply(request) == Forward(header, expects_response)
 
     def reply(self, request: bytes) -> Reply:
-        """What becomes of a request."""
+        """The fate of a request."""
         steps = self.session.exchange(memoryview(request), len(request), self.now)
         result: Any = None
         while True:

@@ -55,7 +55,7 @@ class Place:
 
 
 def everything() -> Message:
-    """What a cluster says that has all APIs in all versions."""
+    """The ApiVersions answer of a cluster that has all APIs in all versions."""
     keys = [
         Message(
             api_key=key,
@@ -173,12 +173,12 @@ def answer_of(api: ApiKey, version: int, body: Message) -> Message:
 
 @dataclass
 class Cluster:
-    """What reaches it, and what becomes of a client's request."""
+    """The requests that reach it, and the fate of a client's request."""
 
     asked: list[bytes] = field(default_factory=list)
 
     def ask(self, api: ApiKey, version: int, body: Message) -> tuple[Reply, bytes]:
-        """What becomes of the request, and the bytes of the answer, if there is one."""
+        """The fate of the request, and the bytes of its answer, if there is one."""
         ports = Ports(20_000, {})
         shared = Shared(CONFIG, Topology(CONFIG.bootstrap, ports), ClientCensus())
         request = frame(api, version, body)

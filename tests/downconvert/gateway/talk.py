@@ -1,4 +1,4 @@
-"""What old clients say, and what they understand: message sets, and requests with them."""
+"""Requests of old clients, and message sets as they understand them."""
 
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, MemoryRecords, Record, TimestampType, build, read

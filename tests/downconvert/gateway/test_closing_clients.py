@@ -1,4 +1,4 @@
-"""What a client has sent before it closed its side is handled, as brokers handle it."""
+"""Requests that a client sent before it closed its side are handled, as brokers handle them."""
 
 import socket
 import ssl

@@ -32,7 +32,7 @@ IDENTITIES: Final = Identities(users=Users({"ann": "secret"}))
 
 @contextmanager
 def logged() -> Iterator[StringIO]:
-    """What the command would show of it, with -v."""
+    """The lines that the command shows with -v."""
     shown = StringIO()
     handler = logging.StreamHandler(shown)
     handler.setFormatter(Lines())
@@ -51,7 +51,7 @@ def logged() -> Iterator[StringIO]:
 
 @pytest.fixture(params=["serve", "gateway"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]:
-    """Of a server without users."""
+    """A server without users."""
     if request.param == "gateway":
         with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
             wait_for(lambda: running.topology.api_versions is not None)
@@ -65,7 +65,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]
 
 @pytest.fixture(params=["serve", "gateway"])
 def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]:
-    """Of a server with users."""
+    """A server with users."""
     if request.param == "gateway":
         with cluster(tmp_path) as (_, port), gateway(port, identities=IDENTITIES) as running:
             wait_for(lambda: running.topology.api_versions is not None)

@@ -1,4 +1,4 @@
-"""What slow consumers and large answers cost the gateway's process; measured on it from outside."""
+"""Slow consumers and large answers take bounded memory of the gateway's process."""
 
 from bench.gateway_memory import ANSWER_LIMIT, LIMIT, measure
 from records.units import MiB

@@ -158,7 +158,7 @@ def test_a_client_that_waits_for_a_key_is_admitted_once_it_is_published(
 
 
 def through_to_the_end(steps: Steps) -> Iterator[object]:
-    """What is yielded that is neither a turn nor a pause."""
+    """The yielded values that are neither a turn nor a pause."""
     for step in steps:
         if not isinstance(step, Turn | Pause):
             yield step

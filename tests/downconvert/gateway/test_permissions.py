@@ -1,4 +1,4 @@
-"""What lists of topics, groups and transactional ids keep from whom, API by API and field by field.
+"""Lists of names hide topics, groups and transactional ids, API by API and field by field.
 
 Not here: which fields those are, and the cluster (named_fields.py), our own broker behind the lists
 (test_session.py)."""

@@ -1,4 +1,4 @@
-"""What a client of the gateway may not do, whatever it says of itself, and what it is told of that.
+"""A client of the gateway cannot exceed its rights, whatever it claims, and gets Kafka's errors.
 
 Not here: lists of names, field by field (test_permissions.py); every API and every kind of rule on
 the wire (test_every_right.py)."""

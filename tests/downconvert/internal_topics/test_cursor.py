@@ -14,7 +14,7 @@ NUMBERS_MAX = (1 << VARINT_BITS) - 1
 
 
 class OwnError(Exception):
-    """What another reader raises."""
+    """The error of another reader."""
 
 
 class OwnCursor(Cursor):

@@ -103,6 +103,6 @@ def _records(random: Random, offset: int, *, is_large: bool) -> list[Record]:
 
 
 def _far(random: Random, offset: int) -> list[Record]:
-    """What zstd makes small, and gzip does not."""
+    """Bytes that zstd makes small, and gzip does not."""
     value = random.randbytes(FAR)
     return [Record(offset + n, n, TimestampType.CREATE, None, value) for n in range(6)]

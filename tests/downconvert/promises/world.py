@@ -214,7 +214,7 @@ class World:
     def _sent_alone(
         self, asks: Asks, offset: int, part: tuple[int, int], limit: int | None
     ) -> bytes:
-        """What is sent without caches, and whatever else there is."""
+        """The bytes that are sent without caches and other clients."""
         policy = replace(asks.policy, chunk_size=CHUNK_SIZE)
         key = (asks.to_magic, offset, part, policy, limit)
         if key not in self._alone:

@@ -1,4 +1,4 @@
-"""What each version of Fetch brought."""
+"""Each version of Fetch has its features."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""What there is in a broker that is asked: of each kind something that is the client's own and
-something that is another's. Names that nothing has yet are the client's, or another's, too."""
+"""The content of a broker: of each kind, something that is the client's own, and something that is
+another's. Names that nothing has yet are the client's, or another's, too."""
 
 from time import time
 from typing import Final
@@ -26,7 +26,7 @@ def name_of(kind: str, whose: str) -> str:
 
 
 def names(broker: Broker, whose: dict[str, str]) -> Names:
-    """What a request names, of those that are given; of other kinds the client's own."""
+    """The names for a request: the given ones, and the client's own of all other kinds."""
     chosen = {kind: name_of(kind, whose.get(kind, "own")) for kind in NAMES}
     topic = broker.topics.get(chosen[TOPIC])
     topic_id = NO_TOPIC if topic is None else topic.id

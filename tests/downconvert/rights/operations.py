@@ -20,7 +20,7 @@ ANY_TOPIC: Final = "any topic"  # some topic that may be written to, or the clus
 
 @dataclass(frozen=True)
 class Names:
-    """What a request names. topic_id: of the topic, or one that no topic has."""
+    """The names in a request. topic_id: of the topic, or one that no topic has."""
 
     topic: str
     topic_id: bytes
@@ -132,7 +132,7 @@ def _coordinator(key_type: int) -> Callable[[int, Names], Message]:
 
 
 def _member(_version: int, names: Names) -> Message:
-    """Of nobody who is a member: nothing changes, and nothing waits."""
+    """The request is of no member: nothing changes, and nothing waits."""
     return Message(
         group_id=names.group,
         member_id="nobody",

@@ -1,4 +1,4 @@
-"""What each kind of rule allows and denies, of a part of all that can be asked.
+"""Each kind of rule allows and denies as it says, for a sample of all requests.
 
 All of it: `python -m bench.rights`."""
 

@@ -1,4 +1,4 @@
-"""What a producer may send, looked at without a broker around it."""
+"""A producer's records are checked before they are appended, without a broker around it."""
 
 import resource
 from dataclasses import replace

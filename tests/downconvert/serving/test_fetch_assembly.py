@@ -1,4 +1,4 @@
-"""What the records field of a fetch's answer is made of."""
+"""The records field of a fetch's answer is put together from its parts."""
 
 from io import BytesIO
 

@@ -1,4 +1,4 @@
-"""What is started is stopped, whatever happens in between."""
+"""Everything that was started is stopped, whatever happens in between."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a process says of itself and of its disk."""
+"""A process reads its own figures, and those of its disk."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ from tests.descriptors import no_more_files
 
 
 class Disk:
-    """What `statvfs` says: 7 blocks are free for all, and 9 for root."""
+    """The result of `statvfs`: 7 blocks are free for all, and 9 for root."""
 
     f_bavail, f_bfree, f_frsize, f_bsize = 7, 9, 1000, 4000
 

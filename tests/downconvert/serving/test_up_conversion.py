@@ -98,7 +98,7 @@ def test_a_topic_s_codec_is_the_one_that_is_kept(tmp_path: Path, codec: Codec, k
 
 
 def test_lz4_frames_with_the_wrong_header_hash_are_read(tmp_path: Path) -> None:
-    """What producers before 0.10 sent: a hash over the frame's magic number too."""
+    """Frames of producers before 0.10: the hash covers the magic number too."""
     inner = build(RECORDS, magic=V0)
     frame = bytearray(lz4.frame.compress(inner, block_linked=False, content_checksum=False))
     descriptor_end = 4 + 2 + (8 if frame[4] & 0x08 else 0)

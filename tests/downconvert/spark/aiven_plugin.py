@@ -44,7 +44,7 @@ CONFIG: Final = {
 def properties(
     classes: str, store: ObjectStore, home: Path, *, compression: bool, encryption: bool
 ) -> dict[str, str]:
-    """Of a broker with the plugin."""
+    """Settings of a broker with the plugin."""
     given = {
         "chunk.size": "1500",
         "compression.enabled": str(compression).lower(),

@@ -1,4 +1,4 @@
-"""What the tests on Spark share: one session.
+"""One session for all tests on Spark.
 
 Where Java or Spark is missing, these tests are not collected, unless REQUIRE_SPARK is set: then
 they fail."""
@@ -26,7 +26,7 @@ QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def missing() -> list[str]:
-    """What Spark needs and is not here."""
+    """The programs that Spark needs and that are missing here."""
     absent = [name for name in MODULES if importlib.util.find_spec(name) is None]
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         absent.append("java")

@@ -20,7 +20,7 @@ from .in_process import SESSION, without_spark
 def exported(
     patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
 ) -> Exported:
-    """What is there after a run."""
+    """The state of an export after a run."""
     return added(patch, source, target, **settings)[0]
 
 

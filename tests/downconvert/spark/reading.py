@@ -35,7 +35,7 @@ def reader(path: Path | str, **options: Any) -> SegmentReader:
 
 
 def splits(path: Path | str, **options: Any) -> list[Split]:
-    """What is planned, whichever task it is for."""
+    """The planned splits of all tasks."""
     tasks = reader(path, **options).partitions()
     return [split for task in tasks if isinstance(task, Task) for split in task.splits]
 

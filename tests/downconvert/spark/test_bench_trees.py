@@ -1,4 +1,4 @@
-"""What is left of logs is read wholly, or what is missing is named: some of the seeds of
+"""Damaged logs are read wholly, or the missing offsets are named: some of the seeds of
 `python -m bench.trees`."""
 
 from pathlib import Path

@@ -36,7 +36,7 @@ TEXT: Final = WHOLE.partition("## Jobs")[0]
 
 
 def examples(language: str) -> list[str]:
-    """What is in the blocks of a language."""
+    """The code blocks of a language."""
     blocks = re.findall(rf"^```{language}\n((?:.*\n)*?)```$", WHOLE, flags=re.MULTILINE)
     assert len(blocks) == WHOLE.count(f"```{language}\n")
     return blocks

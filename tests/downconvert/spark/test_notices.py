@@ -1,4 +1,4 @@
-"""What is warned of in the processes that Spark starts is a warning in the driver."""
+"""A warning in a process that Spark starts becomes a warning in the driver."""
 
 import socket
 import time

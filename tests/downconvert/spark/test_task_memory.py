@@ -1,4 +1,4 @@
-"""What a task holds does not depend on its segment: bombs, and a segment larger than the limit.
+"""A task's memory does not depend on its segment: bombs, and a segment larger than the limit.
 
 `python -m bench.spark_plan` does the same with a segment of 1 GB and bombs of 900 MB."""
 

@@ -1,5 +1,5 @@
-"""What Aiven's plugin itself has put into an S3 store, with what its broker still had, is what a
-consumer read: each offset once. How the archive was made: aiven_plugin.py."""
+"""The segments that Aiven's plugin put into an S3 store, with those that its broker still had, hold
+what a consumer read: each offset once. How the archive was made: aiven_plugin.py."""
 
 import json
 import shutil

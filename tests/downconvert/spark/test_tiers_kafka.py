@@ -1,5 +1,5 @@
-"""What brokers themselves have put into tiered storage (KIP-405), and what they still have, is what
-a consumer reads: each offset once.
+"""The segments that brokers put into tiered storage (KIP-405), with those that they still have,
+hold what a consumer reads: each offset once.
 
 The brokers are real; their remote storage is Kafka's own `LocalTieredStorage`, a directory."""
 
@@ -48,7 +48,7 @@ def storage_classes(version: str) -> str:
 
 
 def settings(tier: Path, classes: str) -> dict[str, str]:
-    """Of a broker that looks for something to copy, or to delete, several times a second."""
+    """Settings of a broker that looks several times a second for segments to copy or to delete."""
     return {
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.class.name": f"{PACKAGE}.storage.LocalTieredStorage",

@@ -28,7 +28,7 @@ READ_BY_CONSUMERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What a consumer read from a topic."""
+    """The records that a consumer read from a topic."""
 
     version: str
     directory: str  # log, log-running or log-killed

@@ -77,7 +77,7 @@ class History:
     # --- checks
 
     def check(self, log: Log) -> None:
-        """What is there is a beginning of the history, and all that was flushed."""
+        """Asserts that the log is a beginning of the history, with everything that was flushed."""
         start, end = log.start_offset, log.end_offset
         assert self.start <= start <= self.start_at_most, f"begins at {start}"
         assert end >= self.flushed, f"ends at {end} of {self.flushed} flushed offsets"

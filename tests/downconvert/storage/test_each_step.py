@@ -175,7 +175,7 @@ CHANGES = [
 
 
 def derived(log: Log, first: int) -> dict[str, Any]:
-    """What is kept besides records, as far as the records from an offset on show it."""
+    """The state besides records, as far as the records from an offset on show it."""
     producers = {one.producer_id: one for one in log.producers() if one.last_offset >= first}
     starts = {n: one.transaction_start for n, one in producers.items() if n != OPEN or first <= 11}
     return {

@@ -1,4 +1,4 @@
-"""What the errors of a log say, what they carry for programs, and how they are caught."""
+"""The errors of a log have words for people and fields for programs, and are caught by type."""
 
 import pytest
 

@@ -37,7 +37,7 @@ EXISTING = [
 
 
 def records(start: int, count: int, magic: int, random: Random) -> list[Record]:
-    """Of all sizes, with and without keys and values; every now and then an offset is missing."""
+    """Records of all sizes, with and without keys and values, with some offsets missing."""
     kind = TimestampType.NONE if magic == V0 else TimestampType.CREATE
     found, offset = [], start
     for _ in range(count):
@@ -127,7 +127,7 @@ SEEDS = range(5)
 def verdicts(
     tmp_path_factory: pytest.TempPathFactory, real: Path
 ) -> dict[str, tuple[Verdict, Path]]:
-    """Of everything at once: a JVM takes longer to start than to judge. With each verdict comes a
+    """The verdicts on all cases at once, because a JVM starts slowly. Each verdict comes with a
     copy of what was judged."""
     path = tmp_path_factory.mktemp("judged")
     ours, theirs = path / "ours", path / "theirs"

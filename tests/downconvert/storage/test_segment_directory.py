@@ -47,13 +47,13 @@ def names(path: Path, base: int) -> Iterator[str]:
 
 
 def first_offsets(directory: SegmentDirectory) -> list[int]:
-    """Of the batches in the first segment."""
+    """The base offsets of the batches in the first segment."""
     first = directory.segments[0]
     return [header.base_offset for header in first.slice(0, first.size).batches()]
 
 
 def cleaned(path: Path, base: int, data: bytes) -> Segment:
-    """What compaction has written, and flushed."""
+    """A segment as compaction has written and flushed it."""
     made = path / "elsewhere"
     indexed_segment(made, base, data)
     for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX):

@@ -179,7 +179,7 @@ def test_an_entry_before_its_batch_misleads_also_where_offsets_are_missing(tmp_p
 
 
 def test_offsets_that_fall_in_the_log_count_up_to_the_highest(tmp_path: Path) -> None:
-    """Of all batches before an entry, not of the last one."""
+    """The highest offset of all batches before an entry counts, not that of the last one."""
     made = [batch(0), batch(9), batch(4), batch(7, 12)]
     indexed_segment(tmp_path, 0, *made, interval=10**6)
     index = tmp_path / "00000000000000000000.index"

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What every program is asked, and how it says what it read: the same for all languages.
+"""The arguments of every program, and its output: the same for all languages.
 
     --bootstrap 127.0.0.1:9092 --mode assign --pin 0.9 --wait 8 --topic NAME:PARTITIONS:COUNT ...
 

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What kafka-python 1.0 knows lz4's frames by; the package of this name builds no more."""
+"""The module that kafka-python 1.0 imports for lz4; the package of this name no longer builds."""
 
 import lz4.frame
 

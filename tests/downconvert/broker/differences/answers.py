@@ -81,7 +81,7 @@ def _by_key(values: list[Any]) -> Any:
 
 
 def _key(value: Any) -> str:
-    """What an element is about, if it says it: two answers are compared element by element."""
+    """The subject of an element, if it names one: two answers are compared element by element."""
     if not isinstance(value, dict):
         return ""
     if value.get("name") or value.get("topic"):

@@ -48,7 +48,7 @@ class Rendered:
 
 
 class Identities:
-    """What each server calls a token."""
+    """The name of a token on each server."""
 
     def __init__(self, prefix: str) -> None:
         """prefix: of the names that the operations use."""

@@ -78,7 +78,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Run:
-    """What has been asked so far."""
+    """The requests so far."""
 
     servers: Servers
     seed: int

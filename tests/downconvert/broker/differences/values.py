@@ -1,4 +1,4 @@
-"""What fields of requests are given: mostly what the state makes sense of, sometimes not.
+"""Values for the fields of requests: most of them make sense in the current state, some do not.
 
 Not here: which requests there are (operations.py)."""
 
@@ -103,7 +103,7 @@ class Batch(Rendered):
 
 @dataclass(slots=True)
 class Known:
-    """What the answers so far have said."""
+    """Facts from the answers so far."""
 
     block: int
     topic_ids: dict[str, Token] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Known:
         return [f"b{self.block}-t{number}" for number in range(TOPICS_MAX)]
 
     def note_sequences(self, body: Message) -> None:
-        """What was produced is in the logs: the next sequence numbers follow it."""
+        """The records are in the logs, so the next sequence numbers follow them."""
         for topic in body.topic_data:
             for one in topic.partition_data:
                 batch = one.records
@@ -151,7 +151,7 @@ class Focus:
         self.is_odd = random.random() < 0.25  # some of its fields make no sense
 
     def value(self, name: str, kind: str) -> Any:
-        """Of a field, by its name and its type."""
+        """A value for a field, by its name and its type."""
         random = self.random
         if self.is_odd and random.random() < 0.3:
             odd = self._odd(name, kind)

@@ -39,7 +39,7 @@ def converted(
     policy: ConversionPolicy,
     cache: ConversionCache | None = None,
 ) -> Contribution:
-    """What is found, in one turn."""
+    """The records found in one turn."""
     reader = Reader(slots=PlanningSlots(), cache=cache)
     turns = read_converted(partition, offset, up_to, limits, magic=1, policy=policy, reader=reader)
     with pytest.raises(StopIteration) as end:

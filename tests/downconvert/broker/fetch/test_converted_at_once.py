@@ -59,7 +59,7 @@ def test_a_conversion_at_once_equals_a_conversion_while_sending(tmp_path: Path, 
 
 
 def bytes_of(records: Send | bytes) -> bytes:
-    """What goes out."""
+    """The sent bytes."""
     if isinstance(records, bytes):
         return records
     channel = BytesIO()

@@ -1,4 +1,4 @@
-"""What a fetch reads of each partition: how much, which error, and what was aborted."""
+"""A fetch reads the right amount of each partition, with its error and its aborted transactions."""
 
 from pathlib import Path
 

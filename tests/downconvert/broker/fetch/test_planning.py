@@ -124,7 +124,7 @@ def test_a_plan_waits_for_a_slot_once(slots: PlanningSlots) -> None:
 
 @pytest.mark.parametrize("pauses", [1, 2])
 def test_a_plan_that_is_given_up_returns_its_slot(slots: PlanningSlots, pauses: int) -> None:
-    """What it held is free before the next one begins."""
+    """A plan that is given up frees its memory before the next one begins."""
     plan = Plan(*[PLANNED_A_TURN] * 3)
     turns = turns_of(plan, slots)
     run(turns, pauses)

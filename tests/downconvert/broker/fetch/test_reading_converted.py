@@ -1,4 +1,4 @@
-"""What a partition gives old clients: bounded, cheap where there is nothing, and never stuck."""
+"""Reading for old clients is bounded, cheap where there are no records, and never stuck."""
 
 import tracemalloc
 import zlib

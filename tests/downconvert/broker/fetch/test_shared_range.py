@@ -47,7 +47,7 @@ def sent(taken: SharedRange) -> bytes:
 
 
 def converted(records: FileRecords, taken: SharedRange, asker: Asker) -> bytes:
-    """What it would have been without others."""
+    """The bytes without other clients."""
     alone = records.slice(0, taken.source_size)
     return b"".join(convert(alone, asker.magic, asker.offset, MEASURED))
 
@@ -55,7 +55,7 @@ def converted(records: FileRecords, taken: SharedRange, asker: Asker) -> bytes:
 def all_of(
     cache: ConversionCache, records: FileRecords, asker: Asker, *, is_tail: bool = True
 ) -> SharedRange:
-    """What is taken once no turn is wanted any more."""
+    """A range that is taken without a further turn."""
     for _ in range(1000):
         taken = take(cache, records, asker, is_tail=is_tail)
         if taken.ends is not Ends.LATER or taken.sends:
@@ -167,7 +167,7 @@ def test_at_the_tail_it_is_kept_for_the_next_at_once(tmp_path: Path) -> None:
 def test_a_chunk_that_is_requested_again_after_much_else_is_not_kept(
     batches: list[bytes], elsewhere: int, is_kept: bool, tmp_path: Path
 ) -> None:
-    """Of consumers all over a large topic nobody gains anything from what others read."""
+    """Consumers at different places of a large topic gain nothing from each other."""
     records = log_of(tmp_path, *batches)
     cache = ConversionCache(MemoryBudget(MiB))
     take(cache, records, Asker(1, 1, 0, DEFAULT), is_tail=False)

@@ -1,4 +1,4 @@
-"""What happens to a group between two steps of its members: a time that runs out, a client that
+"""A group survives events between two steps of its members: a time that runs out, a client that
 starts again, an answer that comes late, a restart.
 
 Not here: whatever members do, in any order (test_group.py)."""

@@ -1,4 +1,4 @@
-"""What transactions, commits and tombstones come to, in any order."""
+"""Transactions, commits and tombstones give the right offsets, in any order."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What groups commit, over restarts, with real logs."""
+"""Committed offsets of groups survive restarts, with real logs."""
 
 from pathlib import Path
 from typing import Any

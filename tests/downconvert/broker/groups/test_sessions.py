@@ -1,4 +1,4 @@
-"""What keeps a member in its group, and who is still there after a rebalance."""
+"""A member stays in its group while it sends heartbeats, and rejoins in a rebalance."""
 
 from downconvert.broker import ErrorCode
 from downconvert.broker.groups.group import Group

@@ -1,4 +1,4 @@
-"""What a client is offered, by what it says that it is."""
+"""A client's name decides which versions it is offered."""
 
 from pathlib import Path
 

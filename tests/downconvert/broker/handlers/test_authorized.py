@@ -25,7 +25,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def asked(broker: Broker, access: Access | None, *, wants: bool = True) -> tuple[int, int, int]:
-    """Of the cluster, of a topic and of a group."""
+    """The operations on the cluster, a topic and a group."""
     client: Any = someone(access=access)
     body = Message(include_cluster_authorized_operations=wants)
     cluster = ask(broker, ApiKey.DescribeCluster, 0, body, client=client)

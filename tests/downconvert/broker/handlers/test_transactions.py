@@ -1,4 +1,4 @@
-"""What administrators see of transactions: ListTransactions, DescribeTransactions,
+"""Administrators see transactions: ListTransactions, DescribeTransactions,
 DescribeProducers."""
 
 from collections.abc import Iterator

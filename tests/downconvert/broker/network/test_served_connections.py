@@ -1,4 +1,4 @@
-"""What a selector looks for, and what ends a connection and only that one."""
+"""A selector watches what a connection needs, and an error ends only its own connection."""
 
 import logging
 import selectors

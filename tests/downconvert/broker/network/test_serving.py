@@ -1,4 +1,4 @@
-"""What the threads of a server share: one clock, one set of limits, and one that keeps time."""
+"""The threads of a server share one clock, one set of limits, and one thread that keeps time."""
 
 from dataclasses import FrozenInstanceError
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `/readyz` of `serve --writable` says of a full disk."""
+"""`/readyz` of `serve --writable` reports a full disk."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def fill(log: Log, count: int = 10, keys: int = 2) -> None:
 
 
 def go_round(maintenance: Maintenance, now: float) -> None:
-    """What is due at that time is done."""
+    """Does the work that is due at that time."""
     for _ in range(10_000):
         if maintenance.step(now) > 10:
             return

@@ -1,4 +1,4 @@
-"""What a server shows over HTTP: names as Prometheus wants them, health, and bounded series."""
+"""A server shows over HTTP its health, and bounded metrics with names as Prometheus wants them."""
 
 from pathlib import Path
 from urllib.error import HTTPError

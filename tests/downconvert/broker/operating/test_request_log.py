@@ -1,4 +1,4 @@
-"""What the log says of clients: each connection's end, what is refused, each request with DEBUG."""
+"""The log has each connection's end, each refusal, and with DEBUG each request."""
 
 import logging
 from pathlib import Path

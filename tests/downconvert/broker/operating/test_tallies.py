@@ -1,4 +1,4 @@
-"""What each thread counts is added up, and looks like a metric of the Prometheus client."""
+"""The counts of all threads are added up, and look like a metric of the Prometheus client."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random

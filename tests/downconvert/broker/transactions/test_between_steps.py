@@ -1,4 +1,4 @@
-"""What happens between two steps of the coordinator: another thread, or a commit.
+"""Another thread, or a commit, between two steps of the coordinator does no harm.
 
 A step is stopped where it takes a lock, or says what it is about to do; then the other happens.
 

@@ -1,4 +1,4 @@
-"""Who may write under a transactional id, and who has been fenced."""
+"""Only the newest producer may write under a transactional id. Earlier ones are fenced."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

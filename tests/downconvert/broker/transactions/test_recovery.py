@@ -37,7 +37,7 @@ LIVES: Final = st.lists(
 
 @dataclass
 class Written:
-    """What one transaction has written."""
+    """The records of one transaction."""
 
     values: set[tuple[At, bytes]] = field(default_factory=set)
     maybe: set[tuple[At, bytes]] = field(default_factory=set)  # the broker died before it answered
@@ -51,7 +51,7 @@ class Written:
 
 
 class Model:
-    """What may be read."""
+    """The records that may be read."""
 
     def __init__(self) -> None:
         self.open = {name: Written() for name in NAMES}

@@ -11,7 +11,7 @@ from tests.ports import LOOPBACK
 
 
 class Exhausted(socket.socket):
-    """Whose process has no more descriptors for the first clients."""
+    """A listener whose process has no descriptors for the first clients."""
 
     failures = 2
 

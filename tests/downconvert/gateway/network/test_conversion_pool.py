@@ -227,7 +227,7 @@ def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:
 
 
 def test_jobs_take_turns() -> None:
-    """Who has much to do queues behind who has little."""
+    """A connection with many jobs queues behind one with few."""
     done: list[str] = []
 
     async def job(pool: ConversionPool, name: str, count: int) -> None:

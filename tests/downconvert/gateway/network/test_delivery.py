@@ -203,7 +203,7 @@ def test_a_client_that_goes_while_a_response_arrives_ends_it(tmp_path: Path) -> 
 
 
 def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled() -> None:
-    """What it writes to is not closed before, so that its number is not another's."""
+    """The socket is closed only after its last write, so its descriptor belongs to nobody else."""
     begun, may_end, ended = threading.Event(), threading.Event(), []
 
     def turn() -> None:

@@ -14,8 +14,7 @@ Asked = Callable[[EventLoop, socket.socket, socket.socket], bool]
 
 
 def asked(ask: Asked) -> bool:
-    """What is answered in a callback of a loop that has nothing else to do; of two connected
-    sockets."""
+    """The result of `ask` in a loop that has nothing else to do. It gets two connected sockets."""
 
     async def run(loop: EventLoop) -> bool:
         ours, theirs = socket.socketpair()

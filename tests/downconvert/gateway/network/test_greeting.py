@@ -147,7 +147,7 @@ def test_ports_outside_need_not_be_those_inside(tmp_path: Path) -> None:
 def test_kafka_python_finds_its_broker_by_name(
     tmp_path: Path, certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whose names are this machine's, as a load balancer's would be."""
+    """A cluster whose brokers have this machine's names, as behind a load balancer."""
     found = socket.getaddrinfo
 
     def everywhere(host: Any, *rest: Any, **more: Any) -> Any:

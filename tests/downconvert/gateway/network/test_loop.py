@@ -33,8 +33,8 @@ def test_clients_that_asked_nothing_as_it_ended_were_not_ended_by_themselves_nor
 
 
 def test_nothing_is_left_undone_when_it_ends() -> None:
-    """What waits for a cluster that says nothing, and what takes several steps to end: asyncio's
-    own connecting to several addresses does."""
+    """A task that waits for a silent cluster takes several steps to end, as asyncio's own
+    connecting to several addresses does."""
     begun, ended = list[None](), list[None]()
     loops: list[asyncio.AbstractEventLoop] = []
 

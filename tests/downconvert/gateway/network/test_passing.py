@@ -88,7 +88,7 @@ def numbered(request: bytes, correlation_id: int) -> bytes:
 
 
 def has_answer(request: bytes) -> bool:
-    """Of produces with acks 0 there is none: `u` is written to with a timeout of 1000 after it."""
+    """Produces with acks 0 have no answer: `u` is written to with a timeout of 1000 after it."""
     if int.from_bytes(request[:2]) != ApiKey.Produce:
         return True
     return b"\0\0" + (1000).to_bytes(4) not in request

@@ -52,7 +52,7 @@ def fed(receiver: Receiver, data: bytes, most: int = SCRATCH_SIZE) -> bytes:
 def test_no_byte_is_read_beyond_those_that_are_asked_for(
     left: int, piece_size: int, most: int
 ) -> None:
-    """What follows is another response's."""
+    """The bytes after it belong to another response."""
     sink = Sink()
     receiver = Receiver(sink, left, piece_size, lambda: True)
     assert not receiver.is_done()

@@ -1,4 +1,4 @@
-"""What a connection of the gateway holds of what has arrived: nothing, while nothing has."""
+"""A connection of the gateway holds no buffer while no data has arrived."""
 
 import asyncio
 import socket

@@ -39,7 +39,7 @@ class _Lines(logging.Handler):
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    """What the gateway has logged."""
+    """The gateway's log lines."""
     log, handler = logging.getLogger("downconvert.gateway"), _Lines()
     log.addHandler(handler)
     yield handler.lines

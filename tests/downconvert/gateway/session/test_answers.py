@@ -1,4 +1,4 @@
-"""What is asked of a cluster, and what becomes of answers that a broker of ours would not give.
+"""Requests to a cluster, and unusual answers that a broker of ours would not give.
 
 Sans I/O: the exchanges are stepped, and the cluster's answers made by hand."""
 

@@ -114,7 +114,7 @@ def test_fetches_that_differ_in_more_than_their_offset_are_not_confused(
 
 
 def counted(running: Any) -> list[tuple[int, ...]]:
-    """Of fetches."""
+    """The requests are fetches."""
     names = ("requests", "translated", "records_converted", "bytes_converted")
     rows = [row for row in running.census.rows() if row["api"] == "Fetch"]
     return [tuple(row[name] for name in names) for row in rows]

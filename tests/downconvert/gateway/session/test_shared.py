@@ -1,4 +1,4 @@
-"""What all sessions of a gateway share, and what two gateways do not."""
+"""All sessions of a gateway share one state, and two gateways share none."""
 
 import logging
 from collections.abc import Iterator

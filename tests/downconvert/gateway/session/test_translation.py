@@ -83,7 +83,7 @@ def test_one_timeout_of_a_member_is_both() -> None:
 
 
 def asking(api: ApiKey, body: Message, to_version: int) -> tuple[Ask, Message]:
-    """What a request of version 0 becomes, and what the answer to it becomes."""
+    """A request of version 0, translated, and its answer, translated back."""
     steps = translate(api, body, 0, to_version)
     asked = next(steps)
     assert isinstance(asked, Ask)

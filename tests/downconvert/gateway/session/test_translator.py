@@ -1,4 +1,4 @@
-"""What is answered with fields that the gateway knows names the gateway's addresses only.
+"""Answers whose fields the gateway knows name the gateway's addresses only.
 
 Not here: single requests (test_translation.py), who is at which address (../test_topology.py)."""
 
@@ -31,7 +31,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture(params=[Access(), Access(topics=("t",), groups=("g",))], ids=["all", "lists"])
 def through(request: pytest.FixtureRequest, broker: Broker) -> Through:
-    """Of clients that may do everything, or what lists name."""
+    """A session of a client that may do everything, or as much as lists name."""
     return Through(broker, GatewayConfig(bootstrap=BOOTSTRAP, access=request.param))
 
 

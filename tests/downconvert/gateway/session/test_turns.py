@@ -1,4 +1,4 @@
-"""What takes more than a turn."""
+"""Work that takes more than one turn."""
 
 from collections.abc import Generator
 from io import BytesIO

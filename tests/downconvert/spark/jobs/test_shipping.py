@@ -1,4 +1,4 @@
-"""What is shipped is the package as it runs here, the same each time."""
+"""The shipped package is the one that runs here, with the same bytes each time."""
 
 import zipfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What Spark says of a failure becomes one line that says what and where."""
+"""A failure in Spark becomes one line that says what failed, and where."""
 
 import pytest
 

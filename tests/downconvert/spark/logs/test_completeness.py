@@ -1,4 +1,4 @@
-"""What a log lacks is an error, or is named: it is never left out silently."""
+"""Missing offsets are an error, or are named: they are never left out silently."""
 
 from pathlib import Path
 

@@ -69,7 +69,7 @@ def brokers(directory: Path, topics: int, partitions: int, lag: int = 0) -> None
 
 
 def asked_for(store: ObjectStore, path: str, **options: str) -> Counter[str]:
-    """What the store is asked for a plan, by kind of request; all of the plan is checked."""
+    """The requests to the store for a plan, by kind; all of the plan is checked."""
     before = len(store.requests())
     tasks = plan(Options.parse({"path": path, **options}, streaming=False), Bounds())
     found = {(one.topic, one.partition) for task in tasks for one in task}

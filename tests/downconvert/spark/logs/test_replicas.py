@@ -1,4 +1,4 @@
-"""Of copies that differ the one is read that Kafka would make leader, and what differs is said."""
+"""If copies differ, the one that Kafka would make leader is read, and the difference reported."""
 
 import warnings
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a query's filters leave out, and that they never leave out too much."""
+"""A query's filters leave out segments, and never one that has a wanted record."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path

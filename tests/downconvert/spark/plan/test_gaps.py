@@ -210,7 +210,7 @@ def test_in_whatever_order_a_log_is_copied_each_offset_comes_once(
 def test_one_wait_is_for_all_that_was_missing_when_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a compacted log with a cleaner at work all segments may be new, again and again."""
+    """While a cleaner works, all segments of a compacted log may be new, again and again."""
     clock = [now()]
     monkeypatch.setattr("downconvert.spark.stream.follow.now", lambda: clock[0])
     for base in range(0, 100, 10):

@@ -1,4 +1,4 @@
-"""What a search for a timestamp asks of a store. docs/spark.md has these numbers."""
+"""A search for a timestamp sends few requests to a store. docs/spark.md has these numbers."""
 
 from collections import Counter
 from pathlib import Path

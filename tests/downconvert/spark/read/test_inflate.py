@@ -1,4 +1,4 @@
-"""What is special about messages inside of a message."""
+"""Messages inside of a message are read with their own offsets and timestamps."""
 
 from pathlib import Path
 from struct import pack

@@ -262,7 +262,7 @@ class Hadoop:
 
 
 def _status(name: str, size: int | None = None) -> dict[str, Any]:
-    """What WebHDFS says of a file, or if it has no size, of a folder."""
+    """WebHDFS's status of a file, or of a folder if it has no size."""
     kind = "DIRECTORY" if size is None else "FILE"
     return {
         "pathSuffix": name,

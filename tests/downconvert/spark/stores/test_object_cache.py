@@ -1,4 +1,4 @@
-"""What was asked for in the last round is not made again; what was not is forgotten."""
+"""An object of the last round is not made again. One that was not requested is forgotten."""
 
 from functools import partial
 

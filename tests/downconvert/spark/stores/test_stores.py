@@ -1,4 +1,4 @@
-"""What is in an object store is read as it is from a mounted directory: with a store that is a
+"""Logs in an object store are read as from a mounted directory: with a store that is a
 program of its own (tests/object_store.py)."""
 
 import shutil

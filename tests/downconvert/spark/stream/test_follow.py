@@ -57,7 +57,7 @@ def test_limits_are_refused_where_spark_would_ignore_them(
 
 
 def read(source: SegmentStreamReader, start: Json, end: Json) -> list[str]:
-    """What a micro-batch gives: `topic-partition:offset`."""
+    """The records of a micro-batch: `topic-partition:offset`."""
     return [
         f"{row['topic']}-{row['partition']}:{row['offset']}"
         for task in source.partitions(start, end)

@@ -137,7 +137,7 @@ def test_nothing_after_the_last_stable_offset_is_touched(tmp_path: Path) -> None
 
 
 def test_a_brokers_compacted_logs_are_compacted_again(real: Path, tmp_path: Path) -> None:
-    """What its cleaner left before its active segment, ours leaves, too."""
+    """Before the active segment, our cleaner leaves the same records as Kafka's."""
     for name in ("compact-0", "compact-gzip-0", "compact-txn-0"):
         shutil.copytree(real / "3.9.1" / "log" / name, tmp_path / name)
         with Log.open(tmp_path / name, writable=True, config=CONFIG, files=UNSYNCED) as log:

@@ -94,7 +94,7 @@ def test_offsets_that_do_not_rise_or_are_far_apart_are_in_batches_of_their_own()
 
 @given(st.data())
 def test_damaged_records_are_not_compacted(data: st.DataObject) -> None:
-    """What cannot be read is an error, not fewer records."""
+    """Unreadable records are an error, and are not left out."""
     good = batch(0, 1, magic=V1, codec=Codec.GZIP)
     at = data.draw(st.integers(17, len(good) - 1))
     bad = bytearray(good)

@@ -114,7 +114,7 @@ def test_a_rebuilt_index_finds_batches_although_offsets_decrease(tmp_path: Path)
 
 @pytest.mark.parametrize("torn", [b"", b"torn"])
 def test_recovery_syncs_the_good_part_before_it_reports_it(tmp_path: Path, torn: bytes) -> None:
-    """What it read may have been in memory only, and the machine may die right after."""
+    """The read bytes may be in memory only, and the machine may die right after."""
     for seed in range(20):
         place, left = tmp_path / f"{seed}", tmp_path / f"{seed}-left"
         indexed_segment(place, 0)

@@ -1,4 +1,4 @@
-"""What is said of a segment is what is in it."""
+"""The audit of a segment counts its content."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an audit says of a topic, without Spark."""
+"""An audit summarizes a topic, without Spark."""
 
 import pytest
 

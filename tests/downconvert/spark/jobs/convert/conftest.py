@@ -1,4 +1,4 @@
-"""What the tests of the conversion of segments share."""
+"""Fixtures for the tests of the conversion of segments."""
 
 from pathlib import Path
 

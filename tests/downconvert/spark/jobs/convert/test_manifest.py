@@ -1,4 +1,4 @@
-"""What a manifest says can be read again, and is believed only where it is true."""
+"""A manifest can be read again, and is believed only as far as it is true."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is not as it was is noticed, both ways of comparing."""
+"""Both comparisons notice a record that has changed."""
 
 from collections.abc import Callable
 from pathlib import Path

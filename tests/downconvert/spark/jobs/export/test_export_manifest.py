@@ -1,4 +1,4 @@
-"""What notes of an export say, and that none is believed that is not whole."""
+"""Notes of an export can be read again, and an incomplete one is not believed."""
 
 import pytest
 

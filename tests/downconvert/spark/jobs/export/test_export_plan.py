@@ -1,4 +1,4 @@
-"""What a run of an export adds: what the logs have within bounds, and the target lacks."""
+"""A run of an export adds the offsets within bounds that the target lacks."""
 
 import warnings
 from pathlib import Path

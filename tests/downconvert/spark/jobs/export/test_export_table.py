@@ -49,7 +49,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def rows(kind: TableKind, home: Path) -> list[dict[str, Any]]:
-    """What the table has, as its own reader says."""
+    """The table's rows, by its own reader."""
     if kind == "delta":
         from deltalake import DeltaTable
 
@@ -249,7 +249,7 @@ def test_a_table_of_others_or_of_the_other_isolation_is_refused(
 
 @every_kind
 def test_offsets_without_records_are_noted(kind: TableKind, tmp_path: Path) -> None:
-    """Of a log that ends with a transaction's marker, say."""
+    """The last offset has no record, for example in a log that ends with a transaction's marker."""
     marker = build_marker(
         ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=7, producer_epoch=0
     )

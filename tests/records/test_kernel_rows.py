@@ -322,7 +322,7 @@ def test_an_entry_is_left_if_the_next_one_does_not_begin_after_it(
 
 
 def test_columns_that_were_full_before_they_were_taken_are_not_full(twin: ModuleType) -> None:
-    good, damaged = batch(record(0)), batch(record(0), b"\x01")
+    good, damaged = batch(record(0)), batch(record(0), b"\x01", base_offset=1)
     columns = twin.ArrowColumns(1, 1000, True, True, True, EVERY, EVERY)
     log = good + damaged
     assert columns.add_rows(rows_of(good) * 2, 0, 2 * ROW_SIZE, good) == ROW_SIZE

@@ -11,26 +11,28 @@ UNKNOWN: Final = -1  # an epoch
 
 
 class FetchRead:
-    """The results of one pass over all partitions."""
+    """The results of one pass over all partitions.
+
+    found: for each result, its partition, the leader's epoch when it was read, and what there was
+    to read. size: bytes of the log. has_news: errors, which are answered without waiting."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
-        self.partitions: list[Partition | None] = []
-        self.epochs: list[int] = []  # the leaders' epochs when it was read
-        self.contributions: list[Contribution] = []
-        self.size = 0  # bytes of the log
-        self.has_news = False  # errors, which are answered without waiting
+        self.found: list[tuple[Partition | None, int, Contribution]] = []
+        self.size = 0
+        self.has_news = False
         self.is_whole = False
 
     def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
         self.results.append(result)
-        self.partitions.append(partition)
-        self.epochs.append(UNKNOWN if partition is None else partition.leader_epoch)
-        self.contributions.append(contribution)
+        epoch = UNKNOWN if partition is None else partition.leader_epoch
+        self.found.append((partition, epoch, contribution))
         self.size += contribution.source_size
 
     def drop_records(self) -> None:
         """Forgets the records. The fetch waits, and reads all of them again later."""
-        self.contributions = [one._replace(records=b"") for one in self.contributions]
+        self.found = [
+            (partition, epoch, one._replace(records=b"")) for partition, epoch, one in self.found
+        ]
         for result in self.results:
             result.records = b""

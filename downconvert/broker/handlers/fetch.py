@@ -99,7 +99,7 @@ class Fetch:
 
     def _wait(self, read: FetchRead, now: float) -> None:
         self._read = read
-        keys = [partition.key for partition in read.partitions if partition is not None]
+        keys = [partition.key for partition, _, _ in read.found if partition is not None]
         keys += [asked.idle.partition.key for asked in self._idle if asked.idle is not None]
         self._has_looked = True
         self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
@@ -115,13 +115,13 @@ class Fetch:
         has_looked, self._has_looked = self._has_looked, False
         idle_ones = self._new_look(0.0).changed(self._idle, written_here=has_looked)
         looked_at = [
-            *zip(self._asked, read.partitions, read.epochs, read.contributions, strict=True),
+            *zip(self._asked, read.found, strict=True),
             *(
-                (asked, idle.partition, idle.leader_epoch, nothing(asked.offset))
+                (asked, (idle.partition, idle.leader_epoch, nothing(asked.offset)))
                 for asked, idle in idle_ones
             ),
         ]
-        for asked, partition, epoch, contribution in looked_at:
+        for asked, (partition, epoch, contribution) in looked_at:
             if partition is None:
                 continue
             if partition.leader_epoch != epoch:

@@ -33,7 +33,7 @@ def read(broker: Broker) -> FetchRead:
 
 def test_it_begins_with_nothing() -> None:
     made = FetchRead()
-    assert (made.results, made.partitions, made.epochs, made.contributions) == ([], [], [], [])
+    assert (made.results, made.found) == ([], [])
     assert (made.size, made.has_news, made.is_whole) == (0, False, False)
 
 
@@ -41,14 +41,14 @@ def test_partitions_are_added_in_their_order_with_their_bytes_of_the_log(broker:
     made = read(broker)
     assert made.size == 430
     assert [one.records for one in made.results] == [b"abc", b"", b"de"]
-    assert made.contributions == list(FOUND)
-    assert [one and one.name.topic for one in made.partitions] == ["a", None, "b"]
+    assert [contribution for _, _, contribution in made.found] == list(FOUND)
+    assert [one and one.name.topic for one, _, _ in made.found] == ["a", None, "b"]
 
 
 def test_an_epoch_is_the_one_at_the_time_of_reading(broker: Broker) -> None:
     made = read(broker)
     broker.topics["a"].partitions[0].leader_epoch = 7
-    assert made.epochs == [6, UNKNOWN, 9]
+    assert [epoch for _, epoch, _ in made.found] == [6, UNKNOWN, 9]
     assert UNKNOWN == -1
 
 
@@ -56,5 +56,6 @@ def test_a_fetch_that_waits_holds_no_records_and_knows_what_it_had_found(broker:
     made = read(broker)
     made.drop_records()
     assert [one.records for one in made.results] == [b""] * 3
-    assert made.contributions == [one._replace(records=b"") for one in FOUND]
+    expected = [one._replace(records=b"") for one in FOUND]
+    assert [contribution for _, _, contribution in made.found] == expected
     assert made.size == 430

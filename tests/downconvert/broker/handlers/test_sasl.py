@@ -154,6 +154,16 @@ def test_a_token_without_a_handshake_is_refused(broker: Broker) -> None:
     assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
+def test_after_a_failed_login_a_token_needs_another_handshake(broker: Broker) -> None:
+    client = someone()
+    choose(broker, client, "PLAIN")
+    failed = token(broker, client, plain("alice", "wrong"))
+    assert failed.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    again = token(broker, client, plain("alice", "wonderland"))
+    assert again.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.principal is None
+
+
 def test_a_handshake_where_nobody_has_to_authenticate_is_refused(tmp_path: Path) -> None:
     refused = choose(Broker(LogDir.open(tmp_path)), someone(), "PLAIN")
     assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE

@@ -31,6 +31,7 @@ from downconvert.protocol.requests import Request, RequestHeader, parse_body, pa
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
 from downconvert.storage import LogDir
+from records.units import KiB
 
 from .config import BrokerConfig
 from .exchange import Client, Exchange, Quota
@@ -38,6 +39,7 @@ from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState
 
+LARGE_SIZE: Final = 64 * KiB  # of a request whose parsing may take tens of milliseconds
 API: Final = Struct(">hh")  # the first fields of a request: API key and version
 
 
@@ -202,13 +204,16 @@ class Broker(BrokerState):
         found = (self.topics.by_id(bytes(one.topic_id)) for one in body.topics)
         return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
-    def converts(self, frame: memoryview) -> bool:
-        """Whether a request converts records that it sends: a produce of an old version, or into a
-        topic with another codec. Cheap. (A fetch may: its first response shows how much.)"""
+    def takes_long(self, frame: memoryview) -> bool:
+        """Whether a request names thousands of things, or converts records that it sends: a produce
+        of an old version, or into a topic with another codec. Cheap. (A fetch may convert: its
+        first response shows how much.)"""
         if len(frame) < API.size:
             return False
         key, version = API.unpack_from(frame)
-        if key != ApiKey.Produce or not self.config.is_writable:
+        if key != ApiKey.Produce:
+            return len(frame) > LARGE_SIZE
+        if not self.config.is_writable:
             return False
         if 0 <= version < produce.BATCHES_VERSION:
             return True

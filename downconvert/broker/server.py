@@ -3,8 +3,10 @@
 One thread accepts. Each network thread has a selector and its own connections, and works on the
 requests that it reads. The kernel converts without the interpreter's lock, so two threads convert
 on two cores. Once a response has converted more than 64 KiB, a connection moves to a converting
-thread, so that no other client waits for its conversions. At its first request that changes topics,
-it moves to the thread for administration: such a request writes and syncs files for each partition.
+thread, so that no other client waits for its conversions. So it does with a request of more than 64
+KiB other than a produce, because such a request may take long to parse. At its first request that
+changes topics, it moves to the thread for administration: such a request writes and syncs files for
+each partition.
 
 Not here: the network threads (network_thread.py), requests (broker.py), the limits of clients
 (limits.py)."""

@@ -15,7 +15,7 @@ from threading import Thread, get_ident
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.handlers.apis import ADMINISTRATIVE, PRODUCE
+from downconvert.broker.handlers.apis import ADMINISTRATIVE
 from downconvert.broker.operating.request_log import log_answer
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
@@ -42,7 +42,7 @@ class NetworkThread:
     """A selector, and the connections that it serves.
 
     keeps_time: this thread wakes the owners of exchanges when their deadline has passed.
-    converting: threads to which connections move once records are converted for them.
+    converting: threads to which connections move once a request takes long.
     administration: the thread to which they move once they change topics. on_ticks: called with the
     time about once a second."""
 
@@ -69,8 +69,7 @@ class NetworkThread:
         self._handshake = Handshake(serving, self._served)
         self.muted = Muted()
         self._ident = 0  # the thread's, once it runs
-        # The time of the last clock reading: after each wait, each request and each write.
-        self._now = serving.clock()
+        self._now = serving.clock()  # as it was after the last wait, request or write
         self._until = 0.0  # when it reads the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -127,7 +126,7 @@ class NetworkThread:
         while self._stop_by is None or not self._is_over():
             self._turn()
         while self._new:
-            self._add(self._new.popleft())
+            self._served.add(self._new.popleft())
         self._served.close_all()
         self._selector.close()
         self._wake.close()
@@ -170,8 +169,7 @@ class NetworkThread:
                 self._read_one(self._waiting_for_memory.popleft())
         if self._pending:
             self._read_pending()
-        while self._new:
-            self._add(self._new.popleft())
+        self._add_new()
         while self._evicted:
             self._served.evict(self._evicted.popleft())
         if self._done:
@@ -221,10 +219,14 @@ class NetworkThread:
         if deadline is not None:
             self._serving.wake_timekeeper(deadline)
 
-    def _add(self, connection: Connection) -> None:
-        self._served.add(connection)
-        is_moved = connection.frame is not None  # with a request, from another thread
-        self._served.guarded(connection, self._handle if is_moved else self._served.watch)
+    def _add_new(self) -> None:
+        until = self._now + TURN
+        while self._new and self._now < until:
+            connection = self._new.popleft()
+            self._served.add(connection)
+            is_moved = connection.frame is not None  # with a request, from another thread
+            self._served.guarded(connection, self._handle if is_moved else self._served.watch)
+            self._now = self._clock()
 
     def _takes_more(self, connection: Connection) -> None:
         connection.waits_to_write = False
@@ -252,14 +254,11 @@ class NetworkThread:
                 self._waiting_for_memory.append(connection)
             return
         connection.request_started, connection.frame = None, frame
-        thread = None
+        thread, client = None, connection.client
         if not connection.authenticates:
-            key = bytes(frame[:2])
-            if key in ADMINISTRATIVE:
+            if bytes(frame[:2]) in ADMINISTRATIVE:
                 thread = self.administration
-            elif self.converting is not None and (
-                connection.client.is_converting or (key == PRODUCE and self._broker.converts(frame))
-            ):
+            elif self.converting and (client.is_converting or self._broker.takes_long(frame)):
                 thread = next(self.converting)
         if thread is None:
             self._handle(connection)

@@ -16,6 +16,7 @@ from downconvert.access.guard import Guard
 from downconvert.access.identity import ClientRule, Identities
 from downconvert.access.rights import Access
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
+from downconvert.broker.broker import LARGE_SIZE
 from downconvert.broker.handlers.apis import APIS, Api
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ExpiredSessionError, FailedLoginError
@@ -283,22 +284,32 @@ def test_a_rate_is_a_users_or_else_a_certificates_or_else_an_addresss(
 
 def test_produces_of_old_formats_are_converted_and_nothing_else_is(broker: Broker) -> None:
     def converts(api: ApiKey, version: int) -> bool:
-        return broker.converts(memoryview(frame(api, version, Message())))
+        return broker.takes_long(memoryview(frame(api, version, Message())))
 
     assert [converts(ApiKey.Produce, version) for version in range(6)] == [True] * 3 + [False] * 3
     assert not any(converts(ApiKey.Fetch, version) for version in range(6))
     data = frame(ApiKey.Produce, 0, Message())
-    assert [broker.converts(memoryview(data[:size])) for size in range(5)] == [False] * 4 + [True]
+    assert [broker.takes_long(memoryview(data[:size])) for size in range(5)] == [False] * 4 + [True]
     for version in (-1, -(2**15)):
         negative = bytes(2) + version.to_bytes(2, signed=True)
-        assert not broker.converts(memoryview(negative))
+        assert not broker.takes_long(memoryview(negative))
+
+
+def test_a_large_request_of_any_other_kind_takes_long(broker: Broker) -> None:
+    for api in (ApiKey.Fetch, ApiKey.Metadata, ApiKey.SyncGroup):
+        start = frame(api, 0, Message())
+        sizes = [len(start), LARGE_SIZE, LARGE_SIZE + 1]
+        found = [broker.takes_long(memoryview(start.ljust(size, b"x"))) for size in sizes]
+        assert found == [False, False, True]
+    produce = frame(ApiKey.Produce, 3, Message()).ljust(2 * LARGE_SIZE, b"x")
+    assert not broker.takes_long(memoryview(produce))
 
 
 def test_a_broker_that_only_reads_converts_no_produce(tmp_path: Path) -> None:
     (tmp_path / "events-0").mkdir()
     with LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir)
-        assert not broker.converts(memoryview(frame(ApiKey.Produce, 0, Message())))
+        assert not broker.takes_long(memoryview(frame(ApiKey.Produce, 0, Message())))
 
 
 def test_a_produce_that_is_no_request_is_left_to_its_handling(broker: Broker) -> None:
@@ -307,8 +318,8 @@ def test_a_produce_that_is_no_request_is_left_to_its_handling(broker: Broker) ->
     data = [Message(index=0, records=batch(0))]
     topics = [Message(name="packed", partition_data=data)]
     good = frame(ApiKey.Produce, 9, Message(acks=1, timeout_ms=0, topic_data=topics))
-    assert broker.converts(memoryview(good))
+    assert broker.takes_long(memoryview(good))
     for size in range(4, len(good)):
-        assert not broker.converts(memoryview(good)[:size])
+        assert not broker.takes_long(memoryview(good)[:size])
     of_the_future = good[:2] + (50).to_bytes(2) + good[4:]
-    assert not broker.converts(memoryview(of_the_future))
+    assert not broker.takes_long(memoryview(of_the_future))

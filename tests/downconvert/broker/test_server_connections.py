@@ -104,7 +104,7 @@ def test_a_request_that_moves_to_another_thread_during_the_stop_is_answered(
             assert may_move.wait(SECONDS)
             return True
 
-        monkeypatch.setattr(server.broker, "converts", converts)
+        monkeypatch.setattr(server.broker, "takes_long", converts)
         with Talk(server.address, seconds=5.0) as talk:
             partition = Message(index=0, records=b"")
             topics = [Message(name=TOPIC, partition_data=[partition])]

@@ -286,6 +286,42 @@ def test_a_connection_that_comes_at_the_end_is_served_or_closed(
         assert len(one.places) == 0
 
 
+def test_requests_from_other_threads_take_turns_and_none_begins_after_the_end(
+    tmp_path: Path,
+) -> None:
+    with one_thread(tmp_path, limits=Limits(request=500, idle=600, stop=20), starts=False) as one:
+        begun: list[float] = []
+        order: list[ApiKey] = []
+        other, _ = one.connect()
+        other.send(ApiKey.ListGroups, 0, Message())
+
+        def list_groups(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+            order.append(ApiKey.ListGroups)
+            one.thread.stop()
+            exchange.reply(Message(groups=[]))
+
+        def take_long(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+            begun.append(one.clock.now)
+            order.append(ApiKey.Metadata)
+            one.clock.now += 7
+            exchange.reply(EMPTY)
+
+        one.handle(ApiKey.Metadata, take_long)
+        one.handle(ApiKey.ListGroups, list_groups)
+        talks = []
+        for _ in range(5):
+            talk, connection = one.connect(give=False)
+            connection.frame = memoryview(frame(*METADATA))
+            one.thread.take(connection)
+            talks.append(talk)
+        one.thread.start()
+        one.thread.join()
+        assert order[:2] == [ApiKey.Metadata, ApiKey.ListGroups]
+        assert begun == [START, START + 7, START + 14, START + 21]  # the stop takes 20 s
+        assert talks[4].has_ended()
+        assert len(one.places) == 0
+
+
 def test_a_connection_whose_place_another_takes_is_closed_unless_it_has_gone(
     tmp_path: Path,
 ) -> None:

@@ -36,40 +36,55 @@ def _list_offsets_v0(body: Message, to_version: int) -> Asking:
     """v0 asks for the base offsets of segments, which no later version returns.
 
     The answer has the log's end and start instead. For a timestamp it has the offset of the first
-    record that is not older. That is at or after the segment's base offset. So a client misses only
-    records of that segment that are older than its timestamp."""
-    firsts = yield Ask(ApiKey.ListOffsets, to_version, body)
-    beginning = Message(replica_id=-1, topics=[_beginning(topic) for topic in body.topics])
-    starts = yield Ask(ApiKey.ListOffsets, to_version, beginning)
-    asked = {
-        (topic.name, one.partition_index): one for topic in body.topics for one in topic.partitions
-    }
-    start_of = {
+    record that is not older, or the log's end if there is none. That is at or after the segment's
+    base offset. So a client misses only records of that segment that are older than its
+    timestamp."""
+    answer = yield Ask(ApiKey.ListOffsets, to_version, body)
+    firsts = [one for topic in answer.topics for one in topic.partitions]
+    starts = yield Ask(ApiKey.ListOffsets, to_version, _at(EARLIEST, body))
+    ends = Message(topics=[])
+    if any(one.offset < 0 and not one.error_code for one in firsts):
+        ends = yield Ask(ApiKey.ListOffsets, to_version, _at(LATEST, body))
+    start_of, end_of, asked = _by_partition(starts), _by_partition(ends), _by_partition(body)
+    for topic in answer.topics:
+        for one in topic.partitions:
+            key = topic.name, one.partition_index
+            found = [one if one.offset >= 0 else end_of.get(key), start_of.get(key)]
+            one.old_style_offsets = []
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            codes = [missing if each is None else each.error_code for each in found]
+            one.error_code = one.error_code or next(filter(None, codes), ErrorCode.NONE)
+            if one.error_code or key not in asked:
+                continue
+            request = asked[key]
+            newest, oldest = (each.offset for each in found if each is not None)
+            offsets = {oldest} if request.timestamp == EARLIEST else {newest, oldest}
+            limit = max(request.max_num_offsets, 0)
+            one.old_style_offsets = sorted(offsets, reverse=True)[:limit]
+    return answer
+
+
+def _by_partition(message: Message) -> dict[tuple[str, int], Message]:
+    return {
         (topic.name, one.partition_index): one
-        for topic in starts.topics
+        for topic in message.topics
         for one in topic.partitions
     }
-    for topic in firsts.topics:
-        for one in topic.partitions:
-            key = (topic.name, one.partition_index)
-            start, request = start_of.get(key), asked.get(key)
-            one.old_style_offsets = []
-            if start is None or request is None or one.error_code or start.error_code:
-                one.error_code = one.error_code or (start.error_code if start is not None else 0)
-                continue
-            found = {one.offset, start.offset} - {-1}
-            if request.timestamp == EARLIEST:
-                found = {start.offset}
-            limit = max(request.max_num_offsets, 0)
-            one.old_style_offsets = sorted(found, reverse=True)[:limit]
-    return firsts
 
 
-def _beginning(topic: Message) -> Message:
-    partitions = [
-        Message(partition_index=one.partition_index, timestamp=EARLIEST) for one in topic.partitions
+def _at(timestamp: int, body: Message) -> Message:
+    """The same question for another time."""
+    topics = [
+        Message(
+            name=topic.name,
+            partitions=[
+                Message(partition_index=one.partition_index, timestamp=timestamp)
+                for one in topic.partitions
+            ],
+        )
+        for topic in body.topics
     ]
-    return Message(name=topic.name, partitions=partitions)
+    return Message(replica_id=-1, topics=topics)
 
 
 def _describe_configs_v0(body: Message, to_version: int) -> Asking:

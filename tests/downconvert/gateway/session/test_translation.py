@@ -7,7 +7,9 @@ from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.session.translation import translate
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.cluster import Through
-from tests.downconvert.gateway.talk import message_set, produce
+from tests.downconvert.gateway.talk import START, message_set, produce
+
+from .test_answers import drive
 
 LATEST, EARLIEST = -1, -2
 
@@ -27,12 +29,16 @@ def list_offsets(through: Through, timestamp: int, count: int, partition: int = 
         (EARLIEST, 1, [0]),
         (EARLIEST, 9, [0]),
         (LATEST, 0, []),
+        (START, 9, [0]),
+        (START + 1, 9, [1, 0]),
+        (START + 2, 1, [2]),  # all records are older: not the beginning
+        (START + 2, 9, [2, 0]),
     ],
 )
 def test_offsets_before_a_time_are_told_as_a_list(
     through: Through, timestamp: int, count: int, offsets: list[int]
 ) -> None:
-    produce(through, 1, message_set(0, b"a", b"b"))
+    produce(through, 2, message_set(1, b"a", b"b"))
     assert list_offsets(through, timestamp, count).old_style_offsets == offsets
 
 
@@ -40,6 +46,35 @@ def test_offsets_of_a_partition_that_is_not_there_are_an_error(through: Through)
     answer = list_offsets(through, LATEST, 1, partition=9)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert answer.old_style_offsets == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "told"),
+    [
+        ((0, 0, 0), (ErrorCode.NONE, [9, 5])),
+        ((6,), (6, [])),
+        ((0, 6, 0), (6, [])),
+        ((0, 0, 6), (6, [])),
+        ((0, None, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])),
+        ((0, 0, None), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])),
+    ],
+)
+def test_offsets_that_the_cluster_tells_in_part_are_an_error(
+    codes: tuple[int | None, ...], told: tuple[int, list[int]]
+) -> None:
+    """A client takes the first of the list. It would fail on an empty one without an error. The
+    cluster is asked for a time that is not reached yet, for the beginning, and for the end."""
+
+    def found(code: int | None, offset: int) -> Message:
+        one = Message(partition_index=0, error_code=code, offset=offset)
+        return Message(topics=[Message(name="t", partitions=[] if code is None else [one])])
+
+    one = Message(partition_index=0, timestamp=START, max_num_offsets=2)
+    body = Message(replica_id=-1, topics=[Message(name="t", partitions=[one])])
+    answers = [found(*each) for each in zip((*codes, 0), (-1, 5, 9), strict=False)]
+    answer, _ = drive(translate(ApiKey.ListOffsets, body, 0, 1), *answers)
+    (part,) = answer.topics[0].partitions
+    assert (part.error_code, part.old_style_offsets) == told
 
 
 @pytest.mark.parametrize("commit_version", [0, 1])

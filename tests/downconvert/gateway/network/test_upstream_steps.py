@@ -33,6 +33,8 @@ class Timer:
 class Stream:
     """A broker's stream with bytes that have arrived, and the client's with those that it got."""
 
+    is_plain = False
+
     def __init__(self, data: bytes = b"", *, has_ended: bool = False) -> None:
         self.available = data
         self.has_ended = has_ended
@@ -55,10 +57,6 @@ class Stream:
         self.consume(len(piece))
         if len(piece) < size and self.available:
             await self.receive_into(sink, size - len(piece))
-
-    async def copy_to(self, other: "Stream", size: int) -> None:
-        other.send(self.available[:size])
-        self.consume(size)
 
     def send(self, data: bytes | bytearray) -> None:
         self.sent += data

@@ -117,3 +117,8 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     finally:
         setrlimit(RLIMIT_FSIZE, (soft, hard))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_last_batch_ends_where_the_size_is_reached(tmp_path: Path) -> None:
+    records = made("record=100,size=1000,batch=16KiB,keys=0,random=1", tmp_path)
+    assert len(records) == 10

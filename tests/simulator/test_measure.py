@@ -55,3 +55,8 @@ def test_a_thinned_line_is_short_in_order_and_keeps_its_peak(
     assert len(thin) <= buckets or thin == line
     assert [seconds for seconds, _ in thin] == sorted(seconds for seconds, _ in thin)
     assert max(size for _, size in thin) == max(size for _, size in line)
+
+
+def test_a_thinned_line_has_no_point_for_a_time_without_any() -> None:
+    line = [(0.0, 1), (1.0, 5), (2.0, 2), (9.0, 4), (10.0, 3)]
+    assert thinned(line, 3) == [(1.0, 5), (9.0, 4)]

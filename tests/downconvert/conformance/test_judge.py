@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from downconvert.conformance.connection import ConformanceError, SilentError
+from downconvert.conformance.fetching import LARGE
 from downconvert.conformance.judge import Case, cases
 from downconvert.conformance.plans import Batch, Plan
 from downconvert.conformance.writing import Written
 from downconvert.conversion.filler import filler
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, TimestampType, build
+from tests.damage import damaged
 
 RECORDS = tuple(Record(n, 1000 + n, key=b"k", value=b"%d" % n) for n in range(4))
 PLAN = Plan("plain", "four records", (Batch(Codec.NONE, RECORDS),))
@@ -175,3 +177,28 @@ def test_a_version_without_an_answer_in_time_is_asked_once() -> None:
     crooked.version = 2
     assert len(list(cases(crooked, WRITTEN))) == 3
     assert asked == 2, "another version is asked"
+
+
+def test_a_large_record_needs_a_large_limit_below_version_3() -> None:
+    """A client that fetches less than the record is stuck by its own mistake."""
+    written = replace(WRITTEN, plan=replace(PLAN, name="large"))
+
+    def cut(_version: int, offset: int, limit: int) -> tuple[bytes, int]:
+        return log(1, offset)[: 20 if limit < LARGE else None], 0
+
+    crooked: Any = Crooked(2, cut)
+    assert [rules(case) for case in cases(crooked, written)] == [set(), set(), set()]
+    crooked.version = 3
+    assert "stuck" in rules(next(iter(cases(crooked, written))))
+
+
+def test_a_client_of_v2_goes_on_after_the_last_offset_of_a_batch() -> None:
+    """Its last records were removed by compaction."""
+    positions = list[int]()
+
+    def emptied(_version: int, offset: int, _limit: int) -> tuple[bytes, int]:
+        positions.append(offset)
+        return damaged(log(2, records=RECORDS[:2]), field="last_offset_delta", to=3), 0
+
+    judged(4, emptied)
+    assert set(positions) == {0}

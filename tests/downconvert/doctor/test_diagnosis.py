@@ -137,3 +137,16 @@ def test_clients_beyond_the_limit_are_counted_as_one(monkeypatch: pytest.MonkeyP
     assert len(found) == 11
     assert found[0].client_id == "(others)"
     assert found[0].requests == 990
+
+
+def test_a_known_client_is_counted_beyond_the_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census, "KEYS_MAX", 1)
+    first, second = (("a", "", "1", "Fetch", 1), ("b", "", "1", "Fetch", 1))
+    found = clients(first, second, first)
+    assert {one.client_id: one.requests for one in found} == {"a": 2, census.OTHERS: 1}
+
+
+def test_software_is_not_passed_on_where_the_address_is_unknown() -> None:
+    """Two clients may have one client id."""
+    found = clients(("a", "kgo", "", "Fetch", 12), ("a", "", "", "ApiVersions", 0))
+    assert {(one.software, one.requests) for one in found} == {("kgo", 1), ("", 1)}

@@ -78,3 +78,10 @@ def test_after_other_bytes_the_next_segment_is_examined(stray: bytes) -> None:
 def test_in_the_middle_of_a_connection_only_a_request_begins_one() -> None:
     found, _ = frames(b"\0" * 50, request(1, 2, "\x01"), request(1, 3), is_new=False)
     assert [one.version for one in found] == [3]
+
+
+def test_sasl_tokens_of_a_newer_handshake_have_headers() -> None:
+    """So other bytes after it are no tokens."""
+    found, problems = frames(request(17, 1), struct.pack(">i", 4) + b"junk")
+    assert len(found) == 1
+    assert problems.counts == {"bytes that are no request": 1}

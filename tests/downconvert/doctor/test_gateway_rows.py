@@ -50,3 +50,8 @@ def test_numbers_of_any_size_can_be_shown() -> None:
     [found] = read(GatewayRows(), f"[{row}]".encode())
     assert f"{found.requests:,}"
     assert found.requests < 1 << 63
+
+
+def test_a_negative_number_of_requests_counts_as_none() -> None:
+    row = {"client_id": "app", "api": "Fetch", "version": 2, "requests": -5}
+    assert [one.requests for one in read(GatewayRows(), json.dumps([row]).encode())] == [0]

@@ -37,6 +37,7 @@ def test_requests_of_all_versions_are_used_if_nothing_better_exists() -> None:
         NAMED.replace("_count", "_total_created"),
         NAMED.replace('"Fetch"', '"FetchConsumer"'),
         NAMED.replace("12.0", "0.0"),
+        NAMED.replace("request=", 'quantile="0.5",request='),
         "# HELP x DeprecatedRequestsPerSec\n",
         "jvm_threads 12\n",
     ],

@@ -13,7 +13,17 @@ from downconvert.doctor.evidence import Problems, Seen
 from downconvert.doctor.packets import SYN, Segment
 from downconvert.doctor.streams import Streams
 
-from .wire import api_versions, packets, pcap, read, request, requests_in
+from .wire import (
+    api_versions,
+    ethernet,
+    ipv4,
+    packets,
+    pcap,
+    read,
+    request,
+    requests_in,
+    tcp,
+)
 
 # Bodies of zeros: no byte of them begins a request.
 REQUESTS = [(api, version, size) for api, version, size in (
@@ -114,3 +124,27 @@ def test_one_connection_keeps_little_of_what_came_too_early() -> None:
         list(connections.take(Segment("c", 1, "b", 9092, number * 1000, 16, bytes(500), 500)))
         assert connections.kept <= streams.KEPT_MAX
     assert problems.counts["gaps in what clients sent"] > 100
+
+
+def test_the_longer_of_two_early_segments_is_kept() -> None:
+    """A client that sends again joins what it has sent since."""
+    first, second, third = request(3, 1), request(1, 2), request(0, 1)
+    at = 1000 + len(first)
+    early = [tcp(second[:9], at), tcp(second + third, at), tcp(second, at)]
+    frames = [tcp(b"", 999, flags=SYN), *early, tcp(first, 1000)]
+    found, capture = seen_in([ethernet(ipv4(segment)) for segment in frames])
+    assert requests_in(found) == [(3, 1), (1, 2), (0, 1)]
+    assert not capture.problems.counts
+
+
+@pytest.mark.parametrize("distance", [streams.AHEAD_MAX + 1000, -streams.AHEAD_MAX - 1000])
+def test_a_sequence_number_far_away_is_another_connection(distance: int) -> None:
+    """Its SYN was not captured."""
+    start = 2**30
+    frames = [
+        tcp(b"", start - 1, flags=SYN),
+        tcp(request(3, 1), start),
+        tcp(request(1, 2), start + distance),
+    ]
+    found, _ = seen_in([ethernet(ipv4(segment)) for segment in frames])
+    assert requests_in(found) == [(3, 1), (1, 2)]

@@ -55,3 +55,10 @@ def test_a_browser_takes_a_picture_of_each_look(tmp_path: Path) -> None:
     made = list(pictures(page, tmp_path, height=400))
     assert [path.name for path in made] == [f"page-{look}.png" for look in LOOKS]
     assert len({path.read_bytes() for path in made}) == len(LOOKS)
+
+
+def test_a_wide_cell_counts_as_its_columns_and_has_no_heading() -> None:
+    head = "<thead><tr><th>a</th><th>b</th><th>c</th><th>d</th></tr></thead>"
+    row = '<tr><td>1</td><td colspan="2">2</td><td>4</td></tr>'
+    found = labelled(f"<table>{head}{row}</table>")
+    assert '<td>1</td><td colspan="2">2</td><td data-label="d">4</td>' in found

@@ -51,3 +51,7 @@ def test_damaged_headers_end_the_index_and_are_reported(tmp_path: Path) -> None:
     assert "entry is smaller than a message header" in str(index.damage)
     assert index.damage is not None
     assert index.damage.position == SIZES[0]
+
+
+def test_the_batch_of_an_offset_is_not_before_the_one_to_begin_with(tmp_path: Path) -> None:
+    assert index_of(written(tmp_path, *BATCHES)).at_offset(0, 2) == 2

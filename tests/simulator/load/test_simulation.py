@@ -14,6 +14,7 @@ from records.units import KiB, MiB
 from simulator import Workload
 from simulator.load.metrics import write_prometheus
 from simulator.load.options import Group, Slow, preset
+from simulator.load.phases import Shares
 from simulator.load.report import write_report
 from simulator.load.results import LoadResult, LoadRun
 from simulator.load.simulation import simulate_load
@@ -184,3 +185,15 @@ def for_prometheus(result: LoadResult, directory: Path) -> dict[tuple[str, str, 
         for family in text_string_to_metric_families(path.read_text())
         for sample in family.samples
     }
+
+
+def test_the_time_of_conversions_is_divided_among_their_steps_without_sending(
+    result: LoadResult,
+) -> None:
+    [run] = result.modes["lazy"].each
+    served = replace(run.served, finding=0.0, converting=1.0, turning=2.0, sending=3.0, cpu=7.0)
+    phases = replace(run, served=served).cpu(Shares(read=0.1, convert=0.4, send=0.5))
+    assert phases["read"] == pytest.approx(0.2 + 0.2)
+    assert phases["convert"] == pytest.approx(0.8 + 0.8)
+    assert phases["send"] == pytest.approx(3.0 + 1.0)
+    assert phases["event loop"] == pytest.approx(1.0)

@@ -9,10 +9,10 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from records.units import format_seconds
 from simulator.modes import Mode
-from simulator.report.figures import throughput_figures
+from simulator.report.figures import Figure, throughput_figures
 from simulator.report.plots import COLOURS, HALF, draw_distribution, drawn, legend
 
-from .results import Result
+from .results import Result, Run
 
 
 def latencies(result: Result) -> str:
@@ -37,7 +37,8 @@ def latencies(result: Result) -> str:
 def throughput(result: Result) -> str:
     """Records that the consumers read a second, a bar a mode."""
     modes = list(result.modes)
-    in_bytes, in_records, _ = throughput_figures()
+    figures: tuple[Figure[Run], ...] = throughput_figures()
+    in_bytes, in_records, _ = figures
     rates = [in_records.middle(result.modes[mode]) for mode in modes]
     labels = [
         f"{in_records.shown(result.modes[mode])} records/s\n{in_bytes.shown(result.modes[mode])}"

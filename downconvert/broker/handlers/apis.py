@@ -102,10 +102,8 @@ APIS: Final = {
     ApiKey.ListTransactions: Api(list_transactions.handle, range(2)),
 }
 
-# API keys, as requests begin with them.
-PRODUCE: Final = ApiKey.Produce.to_bytes(2)
-# Those whose handlers write and sync files for each partition that they are about. They run apart
-# from the requests of producers and consumers.
+# API keys, as requests begin with them. Their handlers write and sync files for each partition that
+# they are about, so they run apart from the requests of producers and consumers.
 ADMINISTRATIVE: Final = frozenset(
     api.to_bytes(2)
     for api in (

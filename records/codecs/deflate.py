@@ -2,8 +2,8 @@
 
 libdeflate takes only whole buffers. Its level 6 reaches zlib's size in half the time, and the
 kernel uses it for data in memory before this module is used (records.codecs). isal also streams.
-Its level 1 compresses fastest, but its output is some 10 % larger on text. zlib is always
-available.
+Its level 1 compresses large data fastest, but its output is some 10 % larger on text. zlib is
+always available.
 
 All of them decompress valid data alike, and all of them report damaged data, some bytes sooner or
 later. All functions may be called from several threads.
@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 
 from records import backend_name
 from records.kernel import Buffer
+from records.units import KiB
 
 from .stream import CodecLevel
 
@@ -25,6 +26,9 @@ GZIP: Final = 31  # the same, framed
 LEVEL_FAST: Final = 1
 LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 reaches the size of zlib's
 LEVEL_DEFAULT: Final = -1  # in zlib and Kafka
+# isal compresses no less data than this at once. It clears only a part of its hash table for less
+# than 4 KiB, so its output depends on what was in memory before.
+ISAL_SIZE_MIN: Final = 8 * KiB
 SIZE_FIELD: Final = Struct("<I")  # the end of a member: the size of its content
 
 
@@ -81,7 +85,7 @@ if backend_name.NAME == "native":
 def compress(data: Buffer, compression_level: CodecLevel) -> bytes:
     """One gzip member, without a name or a time."""
     level = _level(compression_level)
-    if compression_level == "fast" and library is not zlib:
+    if compression_level == "fast" and library is not zlib and len(data) >= ISAL_SIZE_MIN:
         return library.compress(data, level, GZIP)
     if native is not None:
         return native.gzip_compress(data, 0, len(data), level)

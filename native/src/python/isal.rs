@@ -11,8 +11,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
+use crate::CompressionLvl;
+
 static COMPRESS: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
 const LEVEL: i32 = 1;
+/// Smaller data is compressed by libdeflate, which takes less time for it. isal clears only a part
+/// of its hash table for less than 4 KiB, so its output depends on what was in memory before.
+const SIZE_MIN: usize = 8 * 1024;
 /// With the largest window, framed as gzip.
 const WINDOW_BITS: i32 = 31;
 
@@ -22,9 +27,12 @@ pub fn find(py: Python<'_>) -> Option<&'static Py<PyAny>> {
     COMPRESS.get_or_init(py, || find().ok()).as_ref()
 }
 
-/// Appends a gzip member made by isal. Takes the interpreter's lock, which the caller must not
-/// hold.
+/// Appends a gzip member made by isal, or by libdeflate if the data is small. Takes the
+/// interpreter's lock, which the caller must not hold.
 pub fn compress(isal: &Py<PyAny>, data: &[u8], target: &mut Vec<u8>) -> Option<()> {
+    if data.len() < SIZE_MIN {
+        return crate::gzip_compress(data, CompressionLvl::fastest(), target);
+    }
     Python::attach(|py| {
         let arguments = (PyBytes::new(py, data), LEVEL, WINDOW_BITS).into_pyobject(py).ok()?;
         let member = call(isal.bind(py), arguments.as_any()).ok()?;

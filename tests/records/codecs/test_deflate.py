@@ -7,7 +7,14 @@ import pytest
 from isal import isal_zlib
 
 from records.codecs import deflate
-from records.codecs.deflate import compress, crc32, decompress, deflater, inflater
+from records.codecs.deflate import (
+    ISAL_SIZE_MIN,
+    compress,
+    crc32,
+    decompress,
+    deflater,
+    inflater,
+)
 from records.kernel import Buffer
 
 from .streams import text
@@ -61,8 +68,10 @@ def test_the_kernel_is_used_where_it_is_fastest(monkeypatch: pytest.MonkeyPatch)
     assert zlib.decompress(compressed, 31) == DATA
     crc32(DATA, 0)
     assert kernel.calls == ["compress 6", "crc32"]
-    compress(DATA, "fast")
+    compress(DATA[:ISAL_SIZE_MIN], "fast")
     assert len(kernel.calls) == 2  # isal is faster
+    compress(DATA[: ISAL_SIZE_MIN - 1], "fast")
+    assert kernel.calls.pop() == "compress 1"
     monkeypatch.setattr(deflate, "library", zlib)
     compress(DATA, "fast")
     assert kernel.calls[2:] == ["compress 1"]

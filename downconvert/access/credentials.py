@@ -21,6 +21,9 @@ SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = (PLAIN, *SCRAM)
 
 TOKEN_SIZE_MAX: Final = 524_288  # bytes of a request with a token [sasl.server.max.receive.size]
+# Bytes of a message of SCRAM. A first one of a few hundred is kept, in several copies, until the
+# client proves that it knows the password.
+SCRAM_MESSAGE_MAX: Final = 4096
 LIFETIME_MAX: Final = 10 * 365 * 86_400  # seconds
 NOT_YET_SECONDS: Final = 0.1  # until a token that could not be checked is checked again
 
@@ -132,9 +135,9 @@ class Credentials:
         server = ScramMechanism(mechanism).make_server(salted)
         try:
             token, _ = yield b""
-            server.set_client_first(token.decode())
+            server.set_client_first(_message(token))
             token, _ = yield server.get_server_first().encode()
-            server.set_client_final(token.decode())
+            server.set_client_final(_message(token))
             return Proved(names[0], server.get_server_final().encode())
         except (ScramException, LookupError, ValueError):
             raise failed from None
@@ -143,6 +146,13 @@ class Credentials:
         made = ScramMechanism(mechanism).make_auth_info(self._passwords[name])
         salt, stored_key, server_key, rounds = made
         return salt, stored_key, server_key, rounds
+
+
+def _message(token: bytes) -> str:
+    """A message of SCRAM. ValueError: it is too long, or not UTF-8."""
+    if len(token) > SCRAM_MESSAGE_MAX:
+        raise ValueError("a message of SCRAM is too long")
+    return token.decode()
 
 
 class Authentication:

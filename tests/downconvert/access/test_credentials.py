@@ -9,6 +9,7 @@ from downconvert.access.credentials import (
     LIFETIME_MAX,
     PLAIN,
     SCRAM,
+    SCRAM_MESSAGE_MAX,
     Authentication,
     AuthenticationError,
     Conversation,
@@ -57,6 +58,17 @@ def test_a_user_with_the_right_password_is_let_in(token: bytes, name: str) -> No
 def test_everyone_else_is_refused(token: bytes, words: str) -> None:
     with pytest.raises(AuthenticationError, match=words):
         answer_to(token)
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_the_first_message_of_scram_has_a_limited_size(mechanism: str) -> None:
+    """The server keeps it until the client has proved that it knows the password."""
+    token = b"n,,n=ann,r=".ljust(SCRAM_MESSAGE_MAX, b"x")
+    server = Authentication(USERS.conversation(mechanism), is_raw=False)
+    assert isinstance(server.take(token, 0.0), bytes)
+    server = Authentication(USERS.conversation(mechanism), is_raw=False)
+    with pytest.raises(AuthenticationError, match=mechanism):
+        server.take(token + b"x", 0.0)
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)

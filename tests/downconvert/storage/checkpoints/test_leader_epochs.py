@@ -56,6 +56,13 @@ def test_an_epoch_without_records_is_removed_if_older_batches_are_appended(
         assert read_epochs(path / LEADER_EPOCHS) == [(1, 0), (3, 2), (5, 3)]
 
 
+def test_all_epochs_without_records_are_removed_if_an_older_batch_is_appended(path: Path) -> None:
+    entries = [EpochEntry(1, 0), EpochEntry(3, 2), EpochEntry(4, 2), EpochEntry(5, 3)]
+    epochs = LeaderEpochs(path, UNSYNCED, entries)
+    epochs.add(list(MemoryRecords(batch(2, leader_epoch=2)).batches()))
+    assert epochs.entries == ((1, 0), (2, 2))
+
+
 def test_batches_without_an_epoch_leave_the_epochs_as_they_are(path: Path) -> None:
     """A topic in an older format has messages without one, and its leader has one nevertheless."""
     with opened(path) as log:

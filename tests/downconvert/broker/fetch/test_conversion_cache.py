@@ -14,7 +14,6 @@ from downconvert.broker.operating.gauges import StateCollector
 from downconvert.broker.partition import LOOK_AGE_MAX
 from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving import fetch_assembly
 from records import Codec
 from tests.downconvert.broker.asking import begin, sent
 from tests.downconvert.broker.fetching import broker_of, fetched, fetching, records_of, request
@@ -55,12 +54,13 @@ def asked(
 def lazily(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the ranges that are converted for one client alone."""
     sizes: list[int] = []
+    in_steps = LazyDownConvertRecords.in_steps
 
-    def counted(records: Any, *args: Any, **options: Any) -> LazyDownConvertRecords:
+    def counted(records: Any, *args: Any, **options: Any) -> Any:
         sizes.append(records.size)
-        return LazyDownConvertRecords(records, *args, **options)
+        return in_steps(records, *args, **options)
 
-    monkeypatch.setattr(fetch_assembly, "LazyDownConvertRecords", counted)
+    monkeypatch.setattr(LazyDownConvertRecords, "in_steps", counted)
     return sizes
 
 

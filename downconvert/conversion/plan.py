@@ -12,8 +12,9 @@ connections continues the plan in a later turn.
 Not here: converting (converter.py), keeping the promise (send.py)."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from traceback import clear_frames
+from types import TracebackType
 from typing import Final
 
 from records.errors import ClosedRecordsError, RecordsError
@@ -78,8 +79,16 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
                 return small
         return (yield from _exact(records, request, clock))
     except RecordsError as error:
-        clear_frames(error.__traceback__)  # they refer to the error, and to the records
+        _clear(error.__traceback__)  # its frames refer to the error, and to the records
         raise
+
+
+def _clear(traceback: TracebackType | None) -> None:
+    """Clears the variables of the frames that have ended."""
+    while traceback is not None:
+        with suppress(RuntimeError):  # this one still runs
+            traceback.tb_frame.clear()
+        traceback = traceback.tb_next
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:

@@ -25,10 +25,7 @@ from typing import Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from downconvert import ConversionPolicy
-from downconvert.serving.buffered_send import (
-    BufferedConversion,
-    NoMemoryError,
-)
+from downconvert.serving.buffered_send import BufferedConversion, NoMemoryError
 from downconvert.serving.planning_slots import Wake
 from records import BatchHeader, FileRecords, RecordsError
 from records.budget import MemoryBudget

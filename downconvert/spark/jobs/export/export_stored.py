@@ -38,9 +38,7 @@ from downconvert.spark.stores.stores import below, is_stored, read, write
 from downconvert.storage.names import TopicPartition
 
 from .export_columns import COLUMNS, DAYS, Column, are_dates, column_of, leave_out_bounds
-from .export_manifest import (
-    Range,
-)
+from .export_manifest import Range
 from .export_unnoted import Runs, without_held
 
 RESULT: Final = pa.schema(

@@ -51,7 +51,7 @@ def combined_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> 
 
 
 def plain_of(read: Iterable[dict[str, Any]]) -> Plain:
-    """What rows of PERMISSIVE have."""
+    """The records and the absent ranges in rows of PERMISSIVE."""
     found, absent = [], []
     for row in read:
         if row["_corrupt"] is None:

@@ -123,7 +123,7 @@ def selected_reads(tree: Tree, path: Path, place: str, plain: Plain) -> str | No
 
 
 class _Given(NamedTuple):
-    """What the checks are given. `bases`: what queries without bounds read, by isolation."""
+    """The input of the checks. `bases`: the results of queries without bounds, by isolation."""
 
     chance: random.Random
     tree: Tree

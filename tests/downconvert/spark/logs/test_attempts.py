@@ -1,4 +1,4 @@
-"""What is searched may change meanwhile: a broker renames the directory of a deleted topic."""
+"""A directory may change during the search: a broker renames that of a deleted topic."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -119,7 +119,7 @@ def test_a_copy_made_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) -> N
 
 
 def test_a_topic_that_is_not_asked_for_may_be_in_any_state(logs: Path, tmp_path: Path) -> None:
-    """Of one cluster, or of another one."""
+    """The topic may be of the same cluster, or of another one."""
     others = tmp_path / "others" / "orders-0"
     others.mkdir(parents=True)
     for broker, cluster in ((logs, "one"), (others.parent, "two")):

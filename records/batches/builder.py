@@ -35,7 +35,7 @@ from records.formats import (
     Codec,
     TimestampType,
 )
-from records.kernel import ROW_SIZE, Outcome
+from records.kernel import Outcome
 from records.record import Record
 
 from .columns import Columns
@@ -195,19 +195,10 @@ def encoded_records(
     """The encoded records, uncompressed, one after the other."""
     rows, source = columns.rows(timestamp_type)
     overhead = RECORD_OVERHEAD_MAX if magic == V2 else MESSAGE_OVERHEAD[magic]
-    count = len(columns.offsets)
-    target = bytearray(len(source) + overhead * count)
+    size_max = len(source) + overhead * len(columns)
+    target = bytearray(size_max)
     _, produced, outcome = encode(
-        memoryview(rows).cast("B"),
-        0,
-        ROW_SIZE * count,
-        source,
-        magic,
-        base_offset,
-        base_timestamp,
-        target,
-        0,
-        len(target),
+        rows, 0, len(rows), source, magic, base_offset, base_timestamp, target, 0, size_max
     )
     assert outcome == Outcome.END, "the target is as large as the records can be"
     return memoryview(target)[:produced]

@@ -5,20 +5,19 @@ million, fill columns; to write a few `Record`s, use `Columns.of`.
 
 Not here: the encoding of rows (kernel.py), and of the batch around them (builder.py)."""
 
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Final, Self, TypeAlias
+from itertools import repeat
+from typing import Final, Self
 
 from records.formats import TimestampType
 from records.kernel import ROW_FIELDS
-from records.record import Headers, Record
+from records.record import ROW, Headers, Record
 from records.varint import varint
 
 FIELDS: Final = len(ROW_FIELDS)
 AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}
-Int64s: TypeAlias = "array[int]"
+NULL: Final = -1  # in place of a size
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +33,9 @@ class Columns:
     headers: Sequence[Headers] = ()
 
     def __post_init__(self) -> None:
-        sizes = {len(self.offsets), len(self.timestamps), len(self.keys), len(self.values)}
-        if self.headers:
-            sizes.add(len(self.headers))
-        if len(sizes) != 1:
+        count = len(self.offsets)
+        is_even = count == len(self.timestamps) == len(self.keys) == len(self.values)
+        if not is_even or (self.headers and len(self.headers) != count):
             raise ValueError("the columns are not of the same length")
 
     @classmethod
@@ -56,45 +54,34 @@ class Columns:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def rows(self, timestamp_type: TimestampType) -> tuple[Int64s, bytes]:
+    def rows(self, timestamp_type: TimestampType) -> tuple[bytes, bytes]:
         """The rows, and the bytes that they point into."""
-        count = len(self.offsets)
-        rows = array("q", bytes(8 * FIELDS * count))
-        keys, key_sizes, keys_at = _laid_out(self.keys, 0)
-        values, value_sizes, values_at = _laid_out(self.values, len(keys))
-        columns: dict[str, Int64s] = {
-            "offset": array("q", self.offsets),
-            "timestamp": array("q", self.timestamps),
-            "timestamp_type": array("q", [timestamp_type]) * count,
-            "key_at": keys_at,
-            "key_size": key_sizes,
-            "value_at": values_at,
-            "value_size": value_sizes,
-        }
-        source = keys + values
-        if self.headers:
-            encoded = [encoded_headers(headers) for headers in self.headers]
-            headers, headers_sizes, headers_at = _laid_out(encoded, len(source))
-            columns["headers_at"] = headers_at
-            columns["headers_size"] = headers_sizes
-            columns["headers_count"] = array("q", map(len, self.headers))
-            source += headers
-        for name, column in columns.items():
-            rows[AT[name] :: FIELDS] = column
-        return rows, source
-
-
-def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, Int64s]:
-    """A column's bytes joined, their sizes (-1: null), and their positions from `at` on."""
-    present = [field or b"" for field in column]
-    sizes = array("q", map(len, present))
-    positions = array("q", accumulate(sizes, initial=at))
-    positions.pop()  # the end of the last
-    if None in column:
-        for index, field in enumerate(column):
-            if field is None:
-                sizes[index] = -1
-    return b"".join(present), sizes, positions
+        parts: list[bytes] = []
+        rows, at, pack = [], 0, ROW.pack
+        headers = self.headers or repeat(())
+        # One record at a time: most batches that are built have only a few.
+        for offset, timestamp, key, value, of_record in zip(
+            self.offsets, self.timestamps, self.keys, self.values, headers, strict=False
+        ):
+            key_at, key_size, value_size, headers_size = at, NULL, NULL, 0
+            if key is not None:
+                parts.append(key)
+                key_size = len(key)
+                at += key_size
+            value_at = at
+            if value is not None:
+                parts.append(value)
+                value_size = len(value)
+                at += value_size
+            headers_at = at
+            if of_record:
+                encoded = encoded_headers(of_record)
+                parts.append(encoded)
+                headers_size = len(encoded)
+                at += headers_size
+            sizes = key_at, key_size, value_at, value_size, headers_at, headers_size
+            rows.append(pack(offset, timestamp, timestamp_type, *sizes, len(of_record)))
+        return b"".join(rows), b"".join(parts)
 
 
 def encoded_headers(headers: Headers) -> bytes:

@@ -12,6 +12,7 @@ file_stamps: kernel_functions.FileStamps
 make_records: kernel_functions.MakeRecords
 make_inner_records: kernel_functions.MakeInnerRecords
 read_entries: kernel_functions.ReadEntries
+summarize_batch: kernel_functions.SummarizeBatch
 
 def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
 def decompress(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     make_records: kernel_functions.MakeRecords
     make_inner_records: kernel_functions.MakeInnerRecords
     read_entries: kernel_functions.ReadEntries
+    summarize_batch: kernel_functions.SummarizeBatch
 elif NAME == NATIVE:
     from .native import (
         ArrowColumns,
@@ -30,6 +31,7 @@ elif NAME == NATIVE:
         make_inner_records,
         make_records,
         read_entries,
+        summarize_batch,
     )
 else:
     from .reference import (
@@ -41,6 +43,7 @@ else:
         make_inner_records,
         make_records,
         read_entries,
+        summarize_batch,
     )
 
 __all__ = [
@@ -56,4 +59,5 @@ __all__ = [
     "make_inner_records",
     "make_records",
     "read_entries",
+    "summarize_batch",
 ]

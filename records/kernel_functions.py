@@ -1,8 +1,8 @@
 """The functions of a kernel besides its `Transcoder`: the rest of the contract of both kernels.
 
-*encode* goes from columns to records. *read_entries* and *make_records* make Python records, and
-`ArrowColumns` makes Arrow columns. They read by the rules of kernel.py. *file_stamps* reads file
-metadata without opening files.
+*encode* goes from columns to records. *read_entries* and *make_records* make Python records,
+`ArrowColumns` makes Arrow columns, and *summarize_batch* only looks at records. They read by the
+rules of kernel.py. *file_stamps* reads file metadata without opening files.
 
 Not here: those rules, outcomes and rows (kernel.py)."""
 
@@ -77,6 +77,22 @@ class ReadEntries(Protocol):
     def __call__(
         self, source: Buffer, start: int, end: int, verify: bool, control: bool, size_max: int
     ) -> "tuple[list[Record], int]": ...
+
+
+# The number of records, whether their offsets rise by one from the batch's base offset, the lowest
+# and the highest timestamp, and the number of records without a key.
+Summary: TypeAlias = tuple[int, bool, int, int, int]
+
+
+class SummarizeBatch(Protocol):
+    """Reads all records of the v2 batch `source[start:end]`, and makes none of them.
+
+    None: the batch is left to the caller, who reads its rows. Any batch may be. These always are:
+    damaged ones (checksums are not compared), those without records, those that decompress to more
+    than `size_max` bytes, and what is not exactly one v2 batch. ValueError: indices outside of the
+    source."""
+
+    def __call__(self, source: Buffer, start: int, end: int, size_max: int) -> Summary | None: ...
 
 
 class MakeRecords(Protocol):

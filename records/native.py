@@ -22,6 +22,7 @@ from ._kernel import (
     make_inner_records,
     make_records,
     read_entries,
+    summarize_batch,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "make_inner_records",
     "make_records",
     "read_entries",
+    "summarize_batch",
 ]

@@ -20,6 +20,7 @@ KERNEL: Final = (
     "crc32",
     "make_records",
     "read_entries",
+    "summarize_batch",
     "make_inner_records",
 )
 

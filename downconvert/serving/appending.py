@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from downconvert.protocol.errors import ApiError, ErrorCode
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
 from records.batches.columns import AT, FIELDS
-from records.batches.reader import read_rows
+from records.batches.reader import read_rows, summarize
 from records.checksum import MISMATCH, verify_checksum
 from records.crc32c import crc32c
 from records.formats import (
@@ -266,17 +266,23 @@ class _RecordChecks:
         self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
     ) -> None:
         """`check` for several records. The first has this index. A size of -1: no key."""
-        config = self._config
-        is_fine = kind is TimestampType.CREATE and min(timestamps) >= 0
-        if not config.is_append_time:
-            oldest, newest = self._now - config.before_max, self._now + config.after_max
-            is_fine = is_fine and oldest <= min(timestamps) and max(timestamps) <= newest
-        if config.is_compacted:
-            is_fine = is_fine and min(key_sizes) >= 0
-        if is_fine:
+        have_keys = min(key_sizes) >= 0
+        if self.are_fine(kind, min(timestamps), max(timestamps), have_keys=have_keys):
             return
         for index, (timestamp, key_size) in enumerate(zip(timestamps, key_sizes, strict=True)):
             self.check(first + index, timestamp, kind, key_size >= 0)
+
+    def are_fine(self, kind: TimestampType, oldest: int, newest: int, *, have_keys: bool) -> bool:
+        """Whether no record has an error. False: each must be checked. `oldest`, `newest`: of their
+        timestamps. `have_keys`: all of them."""
+        config = self._config
+        if kind is not TimestampType.CREATE or oldest < 0:
+            return False
+        if config.is_compacted and not have_keys:
+            return False
+        return config.is_append_time or (
+            self._now - config.before_max <= oldest and newest <= self._now + config.after_max
+        )
 
     def _add_timestamp(self, index: int, reason: str) -> None:
         self._code = ErrorCode.INVALID_TIMESTAMP
@@ -300,8 +306,13 @@ def _as_it_is(
 ) -> Prepared | None:
     """A v2 batch that need not be rewritten. None: its offsets have gaps."""
     checks = _RecordChecks(config, now)
+    kind, size_max = header.timestamp_type, EXPANSION_MAX * config.message_size_max
+    found = summarize(records, header, record_size_max=size_max)
+    if found is not None:
+        count, are_consecutive, oldest, newest, without_key = found
+        if are_consecutive and checks.are_fine(kind, oldest, newest, have_keys=not without_key):
+            return _unchanged(records, header, config, now, count, newest)
     count, latest = 0, NO_TIMESTAMP
-    size_max = EXPANSION_MAX * config.message_size_max
     for rows in read_rows(records, header, record_size_max=size_max):
         with memoryview(rows).cast("q") as fields:
             offsets = fields[OFFSETS].tolist()
@@ -309,10 +320,22 @@ def _as_it_is(
             key_sizes = fields[KEY_SIZES].tolist()
         if offsets != list(range(count, count + len(offsets))):
             return None
-        checks.check_all(count, timestamps, header.timestamp_type, key_sizes)
+        checks.check_all(count, timestamps, kind, key_sizes)
         latest = max(latest, *timestamps)
         count += len(offsets)
     checks.finish()
+    return _unchanged(records, header, config, now, count, latest)
+
+
+def _unchanged(
+    records: MemoryRecords,
+    header: BatchHeader,
+    config: AppendConfig,
+    now: int,
+    count: int,
+    latest: int,
+) -> Prepared:
+    """A batch whose records stay. `latest`: the highest of their timestamps."""
     data = bytearray(records.view[: header.size])
     append_time = now if config.is_append_time else NO_TIMESTAMP
     attributes = header.attributes & ~LOG_APPEND_TIME

@@ -1,4 +1,5 @@
-//! Reads entries of a log that are whole in memory to rows or columns: all of an entry, or nothing.
+//! Reads entries of a log that are whole in memory to rows, columns or a summary: all of an entry,
+//! or nothing.
 //!
 //! An entry is ordinary if it is undamaged, small, and no compressed message of v0 or v1. For
 //! others the result is None. The caller then reads them step by step, which reports the error.
@@ -14,6 +15,7 @@ use crate::layout::{
 };
 use crate::message::{bytes_at, prefix};
 use crate::outcome::{Outcome, Progress};
+use crate::sink::Summary;
 use crate::transcoder::{Settings, Transcoder};
 use crate::workspace::{room, with_copy};
 
@@ -100,6 +102,19 @@ impl Destination for ArrowColumns {
 
     fn want(&self, header: &Header) -> bool {
         ArrowColumns::want(self, header)
+    }
+
+    fn take(&mut self, transcoder: &mut Transcoder, source: &[u8], _: usize) -> Option<()> {
+        let reached = transcoder.gather(source, source.len() as u64, self);
+        is_all(reached, source).then_some(())
+    }
+}
+
+impl Destination for Summary {
+    const RECORDS_MAX: usize = usize::MAX;
+
+    fn want(&self, _: &Header) -> bool {
+        true
     }
 
     fn take(&mut self, transcoder: &mut Transcoder, source: &[u8], _: usize) -> Option<()> {

@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from records.backend import read_entries
+from records.backend import read_entries, summarize_batch
 from records.batch import BatchHeader
 from records.files.source import Records, read_headers
+from records.kernel_functions import Summary
 from records.record import Record
 from records.units import KiB
 
 from .batch_reader import ENTRY_SIZE_MAX, BatchReader, body_size_max
 
-__all__ = ["Record", "read", "read_batch", "read_rows"]
+__all__ = ["Record", "read", "read_batch", "read_rows", "summarize"]
 
 # Several batches of a producer's usual size, but so few that they and their records stay in the
 # processor's cache until they are used.
@@ -75,6 +76,17 @@ def read_rows(
     offsets, timestamps and sizes. Do not use the positions in the rows: the bytes they point to are
     gone. Errors are those of `read_batch`. The checksum is not compared."""
     return BatchReader(records, False, record_size_max).rows(header)
+
+
+def summarize(
+    records: Records, header: BatchHeader, *, record_size_max: int | None = None
+) -> Summary | None:
+    """As `summarize_batch` (kernel_functions.py), of a batch in memory. None: `read_rows` finds the
+    same, or the error."""
+    view, end = records.view, header.position + header.size
+    if view is None or end > len(view):
+        return None
+    return summarize_batch(view, header.position, end, body_size_max(record_size_max))
 
 
 def _read(records: Records, verify: bool, record_size_max: int | None) -> Iterator[list[Record]]:

@@ -22,7 +22,7 @@ from records.kernel import Buffer
 
 from .encode import encode
 from .gathering import ArrowColumns
-from .making import make_inner_records, make_records, read_entries
+from .making import make_inner_records, make_records, read_entries, summarize_batch
 from .stamps import file_stamps
 from .transcoder import Transcoder
 
@@ -35,6 +35,7 @@ __all__ = [
     "make_inner_records",
     "make_records",
     "read_entries",
+    "summarize_batch",
 ]
 
 

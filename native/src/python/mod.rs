@@ -117,6 +117,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::read_entries, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
+    module.add_function(wrap_pyfunction!(records::summarize_batch, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(file_stamps, module)?)?;

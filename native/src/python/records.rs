@@ -1,5 +1,5 @@
-//! Entries and rows to `Record`s (`records/kernel_functions.py`, ReadEntries, MakeRecords and
-//! MakeInnerRecords).
+//! Entries and rows to `Record`s, and a batch to a summary (`records/kernel_functions.py`,
+//! ReadEntries, MakeRecords, MakeInnerRecords and SummarizeBatch).
 //!
 //! The records keep nothing of the source, and no record keeps another one's bytes.
 
@@ -17,9 +17,10 @@ use super::buffers::Buffer;
 use super::record::{self, Headers, Record};
 use crate::crc32;
 use crate::item::TIMESTAMP_TYPE_NONE;
-use crate::layout::{CRC_AT_LEGACY, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, SIZE_FIELD_SIZE, V0};
+use crate::layout::{CRC_AT_LEGACY, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, SIZE_FIELD_SIZE, V0, V2};
 use crate::read::{self, Entry, RECORDS_ENOUGH, Rows, Wanted};
 use crate::rows::{self, Refusal};
+use crate::sink::Summary;
 use crate::workspace::KEPT_MAX;
 
 /// Reading a smaller entry takes less time than releasing the interpreter's lock.
@@ -85,6 +86,51 @@ pub fn read_entries<'py>(
     }
     READING.set(reading);
     Ok((PyList::new(py, made)?, consumed))
+}
+
+/// The number of records, whether their offsets rise by one, the lowest and the highest timestamp,
+/// and the number of records without a key.
+type Facts = (u64, bool, i64, i64, u64);
+
+/// The facts about the records of a v2 batch. None: the batch is left to the caller.
+#[pyfunction]
+pub fn summarize_batch(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    start: Index,
+    end: Index,
+    size_max: Index,
+) -> PyResult<Option<Facts>> {
+    let mut buffer = Buffer::default();
+    let entry = part(buffer.read(source)?, start, end)?;
+    if read::first_entry(entry).is_none_or(|first| first.len() < entry.len()) {
+        return Ok(None);
+    }
+    let wanted =
+        Wanted { verify: false, control: true, transactional: true, body_size_max: size_max.0 };
+    let mut reading = READING.take();
+    let body = &mut reading.body;
+    let summarized = if entry.len() < LOCKED_SIZE_MAX {
+        summarized(entry, &wanted, body)
+    } else {
+        guarded(py, || summarized(entry, &wanted, body))?
+    };
+    if body.capacity() > KEPT_MAX {
+        *body = Vec::new();
+    }
+    READING.set(reading);
+    Ok(summarized
+        .map(|found| (found.count, found.is_dense, found.oldest, found.newest, found.without_key)))
+}
+
+/// None: the entry is not an ordinary v2 batch, or has no records.
+fn summarized(entry: &[u8], wanted: &Wanted, body: &mut Vec<u8>) -> Option<Summary> {
+    if *entry.get(MAGIC_AT)? != V2 {
+        return None;
+    }
+    let mut summary = Summary::new(i64::from_be_bytes(*entry.first_chunk()?));
+    read::read(entry, wanted, body, &mut summary)?;
+    (summary.count > 0).then_some(summary)
 }
 
 /// Records of a v2 batch, or messages of a log.

@@ -1,14 +1,16 @@
-//! A sink turns kept records into messages, their size, or rows.
+//! A sink turns kept records into messages, their size, rows, or a summary.
 //!
 //! The parser is compiled once for each sink, so that no sink costs the others time.
 
 mod messages;
 mod rows;
 mod size;
+mod summary;
 
 pub use messages::Messages;
 pub use rows::Rows;
 pub use size::Size;
+pub use summary::Summary;
 
 use crate::item::Item;
 use crate::outcome::Stop;

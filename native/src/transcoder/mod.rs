@@ -14,7 +14,6 @@ pub use large::RecordHead;
 pub use recode::Compress;
 
 use crate::account::{Account, OutputSpec, Wrapper};
-use crate::arrow::ArrowColumns;
 use crate::codec::{Codec, CompressionLevel};
 use crate::header::Header;
 use crate::layout::{BATCH_HEADER_SIZE, CODEC_MASK, V0, V1, V2};
@@ -219,14 +218,9 @@ impl Transcoder {
         self.run(Window::new(window, remaining), &mut Rows::new(source, target))
     }
 
-    /// Adds each record to Arrow columns.
-    pub fn gather(
-        &mut self,
-        window: &[u8],
-        remaining: u64,
-        columns: &mut ArrowColumns,
-    ) -> Progress {
-        self.run(Window::new(window, remaining), columns)
+    /// Puts each record into a sink.
+    pub fn gather<S: Sink>(&mut self, window: &[u8], remaining: u64, sink: &mut S) -> Progress {
+        self.run(Window::new(window, remaining), sink)
     }
 
     /// Reads from the current place until a rule stops it.

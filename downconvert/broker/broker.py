@@ -63,6 +63,7 @@ class Broker(BrokerState):
     def apis(self, apis: Mapping[ApiKey, Api]) -> None:
         self._apis = apis
         self.versions = {key: api.versions for key, api in apis.items()}
+        self.version_answers = {}
 
     def handle(
         self,

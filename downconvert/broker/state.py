@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from downconvert.access.failed_logins import FailedLogins
 from downconvert.access.guard import Guard
 from downconvert.access.quotas import Quotas
+from downconvert.access.rights import Access
 from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.groups.offsets import Offsets
 from downconvert.broker.groups.offsets_topic import OffsetsTopic
@@ -55,6 +56,9 @@ class BrokerState:
         self.quotas = Quotas()
         self.lines = LineBudget()
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that it serves
+        # Encoded answers to ApiVersions, by the client's rights, the version, and whether it
+        # misreads some versions of Fetch. Emptied when `versions` changes.
+        self.version_answers: dict[tuple[Access, int, bool], bytes] = {}
 
     def _groups(self) -> Groups:
         """The group coordinator, with the groups in the log directory."""

@@ -4,10 +4,9 @@ A client that sends an unknown version gets a response of version 0 with an erro
 brokers since 2.4, and asks again [KIP-511]. A client with a software name that Kafka does not allow
 gets an error."""
 
-from functools import lru_cache
 from typing import Final
 
-from downconvert.access.guard import offered
+from downconvert.access.guard import Offered, offered
 from downconvert.access.rights import Access
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
@@ -30,17 +29,20 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     client.software_name, client.software_version = names_in(body)
     access = client.access or broker.guard.access
     misreads = MISREADS_OLD_MESSAGES in software_of(body)
-    served = tuple(broker.versions.items())
-    exchange.reply_encoded(_body(access, served, exchange.request.version, misreads=misreads))
+    answers, key = broker.version_answers, (access, exchange.request.version, misreads)
+    answer = answers.get(key)
+    if answer is None:
+        answer = _body(access, broker.versions, exchange.request.version, misreads=misreads)
+        if len(answers) >= ANSWERS_MAX:
+            answers.clear()
+        answers[key] = answer
+    exchange.reply_encoded(answer)
 
 
-@lru_cache(maxsize=ANSWERS_MAX)
-def _body(
-    access: Access, served: tuple[tuple[ApiKey, range], ...], version: int, *, misreads: bool
-) -> bytes:
+def _body(access: Access, served: Offered, version: int, *, misreads: bool) -> bytes:
     """The encoded versions that are offered to clients with these rights. misreads: see
     served_to."""
-    found = dict(offered(access, dict(served)))
+    found = dict(offered(access, served))
     if ApiKey.Fetch in found:
         software = MISREADS_OLD_MESSAGES if misreads else ""
         found[ApiKey.Fetch] = served_to(software, found[ApiKey.Fetch])

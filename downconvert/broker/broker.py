@@ -266,8 +266,7 @@ class Broker(BrokerState):
     def keep_time(self, now: float) -> float | None:
         """Posts to owners whose deadlines have passed. Returns the next deadline, in seconds of the
         same clock. Called by the one thread that keeps time for all owners."""
-        self.purgatory.complete_due(now)
-        return self.purgatory.next_deadline()
+        return self.purgatory.keep_time(now)
 
     def complete_due(self, now: float) -> None:
         """Completes due operations of the calling thread's exchanges."""

@@ -125,7 +125,9 @@ class Purgatory:
 
     def notify(self, key: Hashable) -> None:
         """Something about the key changed."""
-        self._notified.append(key)
+        # Operations that begin to wait from now on check themselves, and find the change.
+        if key in self._by_key:
+            self._notified.append(key)
 
     def complete_due(self, now: float, *, expires: bool = True) -> None:
         """Posts to the owners of operations that wait for a notified key and, if `expires`, of
@@ -144,6 +146,16 @@ class Purgatory:
                 self._expire(now)
             if not self._notified:
                 return
+
+    def keep_time(self, now: float) -> float | None:
+        """As `complete_due`, and then `next_deadline`."""
+        # The list is always a heap, and the interpreter's lock makes each change of it atomic. So
+        # its first element, if there is one, is the earliest.
+        for deadline, number in () if self._notified else self._deadlines[:1]:
+            if deadline > now and number in self._entries:
+                return deadline
+        self.complete_due(now)
+        return self.next_deadline()
 
     def next_deadline(self) -> float | None:
         """The latest time to call `complete_due`; None: nothing waits."""
@@ -200,6 +212,7 @@ class Purgatory:
             if entry.exchange is not None and self._by_exchange.get(entry.exchange) == number:
                 del self._by_exchange[entry.exchange]
             if len(self._deadlines) > 2 * len(self._entries) + STALE_MAX:
-                self._deadlines = [one for one in self._deadlines if one[1] in self._entries]
-                heapify(self._deadlines)
+                left = [one for one in self._deadlines if one[1] in self._entries]
+                heapify(left)
+                self._deadlines = left
             return True

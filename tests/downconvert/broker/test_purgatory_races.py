@@ -107,14 +107,36 @@ def test_a_request_that_waits_says_so_afterwards() -> None:
 
 def test_a_purgatory_with_a_notified_key_is_not_idle() -> None:
     """A broker is idle only when every notified key has been looked at."""
-    purgatory = Purgatory()
+    purgatory, waiter = Purgatory(), Waiter()
     assert purgatory.is_idle
+    purgatory.watch(waiter, ["a"], 0.0, 5.0)
+    assert (purgatory.is_idle, purgatory.has_news) == (False, False)
     purgatory.notify("a")
-    assert (purgatory.is_idle, purgatory.has_news) == (False, True)
+    waiter.due = True
+    assert purgatory.has_news
     purgatory.complete_due(0.0)
     assert (purgatory.is_idle, purgatory.has_news) == (True, False)
+
+
+def test_a_key_that_nobody_waits_for_is_no_news() -> None:
+    purgatory = Purgatory()
     purgatory.watch(Waiter(), ["a"], 0.0, 5.0)
-    assert not purgatory.is_idle
+    purgatory.notify("b")
+    assert not purgatory.has_news
+
+
+def test_time_is_kept_by_the_earliest_operation_that_still_waits() -> None:
+    purgatory, early, late = Purgatory(), Waiter(), Waiter()
+    assert purgatory.keep_time(0.0) is None
+    purgatory.watch(late, ["late"], 0.0, 9.0)
+    purgatory.watch(early, ["early"], 0.0, 5.0)
+    assert purgatory.keep_time(1.0) == 5.0
+    early.due = True
+    purgatory.notify("early")
+    assert purgatory.keep_time(2.0) == 9.0
+    assert early.completed == [(2.0, False)]
+    assert purgatory.keep_time(9.0) is None
+    assert late.completed == [(9.0, True)]
 
 
 def test_a_key_is_released_with_its_last_operation() -> None:

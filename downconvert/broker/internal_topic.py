@@ -90,10 +90,13 @@ class InternalTopic:
     def is_led_elsewhere(self, key: str) -> bool:
         """Whether the key's partition is here and led by another broker, or by none."""
         topic = self._topics.find(self.name)
-        led_elsewhere = set()
-        for index, partition in () if topic is None else list(topic.partitions.items()):
-            if partition.leader != partition.node_id:
-                led_elsewhere.add(index)
+        if topic is None:
+            return False
+        led_elsewhere = [
+            index
+            for index, partition in tuple(topic.partitions.items())
+            if partition.leader != partition.node_id
+        ]
         # Keys may be long and many, so they are hashed only if the result matters.
         return bool(led_elsewhere) and self.partition_of(key) in led_elsewhere
 

@@ -327,8 +327,10 @@ class Groups:
     def _arm(self, now: float) -> None:
         """Sets the next check for expired offsets. The first request for a group calls this, and
         then each check while groups exist. A broker that only reads forgets nothing."""
+        if self._is_armed or not self._is_writable:
+            return
         with self._lock:
-            if self._is_armed or not self._is_writable:
+            if self._is_armed:
                 return
             self._is_armed = True
         self._purgatory.call_at(now + self._check_interval, self._check_retention, now)

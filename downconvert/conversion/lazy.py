@@ -14,7 +14,7 @@ from records.errors import RecordsError
 from records.files.source import Records
 
 from .converter import Converter
-from .plan import planning
+from .plan import plan_small, planning
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import LazyDownConvertSend
@@ -83,6 +83,27 @@ class LazyDownConvertRecords:
         lazy._request = Request.of(to_magic, first_offset, policy, aborted)
         lazy._clock = clock
         lazy._plan = yield from planning(records, lazy._request, clock)
+        return lazy
+
+    @classmethod
+    def small(
+        cls,
+        records: Records,
+        to_magic: int,
+        first_offset: int = 0,
+        policy: ConversionPolicy = DEFAULT_POLICY,
+        *,
+        clock: Clock = perf_counter,
+    ) -> Self | None:
+        """A range whose messages are made by one call of the kernel, as most small ranges are. None
+        for any other, and for any error: `in_steps` then makes it, or raises."""
+        request = Request(to_magic, first_offset, policy)
+        found = plan_small(records, request, clock)
+        if found is None:
+            return None
+        lazy = cls.__new__(cls)
+        lazy._records, lazy._request, lazy._clock = records, request, clock
+        lazy._plan, _ = found
         return lazy
 
     @property

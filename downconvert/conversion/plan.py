@@ -13,16 +13,15 @@ Not here: converting (converter.py), keeping the promise (send.py)."""
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from records.errors import ClosedRecordsError, RecordsError
 from records.files.source import Records
 from records.units import KiB
 
 from .converter import Converter
-from .engine import IN_MEMORY
+from .engine import END, IN_MEMORY
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
@@ -44,8 +43,7 @@ SMALL_SIZE_MAX: Final = 64 * KiB
 WITHIN: Final = 16 * KiB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """size: bytes promised. end: the position in the records where the conversion ends. In an
     estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
     damage: why the range ends before the records do, or None. held: messages made already, from
@@ -73,10 +71,15 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     try:
         if request.policy.size == "estimate":
             return (yield from _estimate(records, request))
+        found = plan_small(records, request, clock)
+        if found is not None:
+            small, work = found
+            yield work
+            return small
         if records.size <= SMALL_SIZE_MAX:
-            small = yield from _small(records, request, clock)
-            if small is not None:
-                return small
+            expanded = yield from _small(records, request, clock)
+            if expanded is not None:
+                return expanded
         return (yield from _exact(records, request, clock))
     except RecordsError as error:
         _clear(error.__traceback__)  # its frames refer to the error, and to the records
@@ -91,34 +94,37 @@ def _clear(traceback: TracebackType | None) -> None:
         traceback = traceback.tb_next
 
 
-def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
-    """Makes all of a small response, mostly by one call of the kernel. None if it expands too much.
-    The rules for a large response then decide how much of it is sent."""
-    converter, end = Converter(records, request, SMALL_SIZE_MAX), records.size
+def plan_small(records: Records, request: Request, clock: Clock) -> tuple[Plan, int] | None:
+    """The plan of a small response that the kernel makes by one call, and the work for it. None:
+    it takes more steps, or raises an error."""
+    end = records.size
+    if end > SMALL_SIZE_MAX or request.policy.size == "estimate":
+        return None
     started = clock()
-    made: Made | None = None
+    converter = Converter(records, request, SMALL_SIZE_MAX)
+    try:
+        made = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, ENOUGH)
+    except RecordsError:
+        return None
+    finally:
+        converter.release()
+    if made is not None and made.outcome != END and converter.position < end:
+        return None
+    messages = bytes((made and made.rest) or b"")
+    if len(messages) > ENOUGH or not converter.is_between:
+        return None
+    held = Held.within_budget(messages, converter.counts, clock() - started)
+    return Plan(size=len(messages), end=end, is_exact=True, held=held), converter.work or 1
+
+
+def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
+    """Makes all of a small response, step by step. None if it expands too much. The rules for a
+    large response then decide how much of it is sent."""
+    converter, end = Converter(records, request, SMALL_SIZE_MAX), records.size
+    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
     damage: RecordsError | None = None
     is_done = False
     try:
-        first = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, ENOUGH)
-        messages, is_whole = bytes((first and first.rest) or b""), converter.is_between
-        is_over, following = converter.position >= end, None
-        if not is_over and is_whole and len(messages) < ENOUGH:  # usually at a torn entry
-            budget = min(MADE_SIZE, ENOUGH - len(messages))
-            try:
-                following = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, budget)
-            except RecordsError:
-                made = _begun(messages, is_whole=is_whole)
-                raise
-            is_over = following is None
-        if is_over and len(messages) <= ENOUGH:
-            held = Held.within_budget(messages, converter.counts, clock() - started)
-            yield converter.work or 1
-            return Plan(size=len(messages), end=end, is_exact=True, held=held)
-        made = _begun(messages, is_whole=is_whole)
-        if following is not None:
-            made.add(following.rest or b"", is_whole=converter.is_between)
-        made.seconds = clock() - started
         is_done = yield from _make(converter, made, end, clock)
     except ClosedRecordsError:
         raise
@@ -126,15 +132,9 @@ def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | Non
         damage = error.with_traceback(None)
     finally:
         converter.release()
-    if damage is None and not (is_done and made is not None and made.is_all):
+    if damage is None and not (is_done and made.is_all):
         return None
     return _planned(records, 0, 0, made, converter.counts, damage, is_cut=False)
-
-
-def _begun(messages: bytes, *, is_whole: bool) -> Made:
-    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
-    made.add(messages, is_whole=is_whole)
-    return made
 
 
 def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:

@@ -7,7 +7,7 @@ Not here: searching (storage)."""
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.access.replica_ids import CONSUMER, DEBUG_CONSUMER
 from downconvert.broker.exchange import Exchange
@@ -37,6 +37,8 @@ SINCE: Final = {
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 UNKNOWN: Final = -1  # an offset, a timestamp
 READ_COMMITTED: Final = 1
+Files: TypeAlias = list[tuple[int, int]]  # offsets, and times in milliseconds
+Found: TypeAlias = dict[Partition, Files]
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -45,6 +47,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         (topic.name, one.partition_index) for topic in topics for one in topic.partitions
     )
     answers = []
+    looked_at: Found = {}
     for topic in topics:
         results = []
         for one in topic.partitions:
@@ -56,7 +59,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                 partition = broker.topics.partition(topic.name, one.partition_index)
                 if partition is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                _answer(partition, one, exchange, broker.time_of_day.at(now), result)
+                _answer(partition, one, exchange, broker.time_of_day.at(now), result, looked_at)
             except ApiError as error:
                 result.error_code = error.code
             except (StorageError, OSError):
@@ -74,14 +77,19 @@ def _check_timestamp(timestamp: int, version: int) -> None:
 
 
 def _answer(
-    partition: Partition, asked: Message, exchange: Exchange, now: float, result: Message
+    partition: Partition,
+    asked: Message,
+    exchange: Exchange,
+    now: float,
+    result: Message,
+    looked_at: Found,
 ) -> None:
     body, version = exchange.request.body, exchange.request.version
     timestamp = asked.timestamp
     partition.check(asked.current_leader_epoch, leader=body.replica_id != DEBUG_CONSUMER)
     if version == 0:
         result.old_style_offsets = segment_offsets(
-            partition, timestamp, asked.max_num_offsets, body.replica_id, now
+            partition, timestamp, asked.max_num_offsets, body.replica_id, now, looked_at
         )
         return
     is_consumer = body.replica_id == CONSUMER
@@ -106,31 +114,42 @@ def _answer(
 
 
 def segment_offsets(
-    partition: Partition, timestamp: int, count: int, replica_id: int, now: float
+    partition: Partition, timestamp: int, count: int, replica_id: int, now: float, found: Found
 ) -> list[int]:
     """The first offsets of the segments with files not changed after `timestamp`. The log's end
     counts as the youngest. Descending, at most `count`.
 
-    A consumer gets the high watermark instead of offsets above it."""
-    with partition.lock:
-        start, end = partition.start_offset, partition.end_offset
-        segments = list(partition.log.segments)
-        found = [
-            (max(segment.base_offset, start), segment.path().stat().st_mtime_ns // 1_000_000)
-            for segment in segments
-        ]
-        if segments and partition.log.end_of(segments[-1]):
-            found.append((end, int(now * 1000)))
+    A consumer gets the high watermark instead of offsets above it. `found`: the files that the
+    same request has looked at. It may name a partition many times."""
+    files = found.get(partition)
+    if files is None:
+        files = found[partition] = _files(partition, now)
+    taken = len(files)
     if timestamp == EARLIEST:
-        found = found[:1]
+        taken = min(taken, 1)
     elif timestamp != LATEST:
-        while found and found[-1][1] > timestamp:
-            found.pop()
-    offsets = sorted((offset for offset, _ in found[-count:] if count > 0), reverse=True)
+        while taken and files[taken - 1][1] > timestamp:
+            taken -= 1
+    first = max(0, taken - max(0, count))
+    offsets = sorted((offset for offset, _ in files[first:taken]), reverse=True)
     high_watermark = partition.high_watermark
     if replica_id == CONSUMER and offsets and offsets[0] > high_watermark:
         return [high_watermark, *(offset for offset in offsets if offset <= high_watermark)]
     return offsets
+
+
+def _files(partition: Partition, now: float) -> Files:
+    """The first offset of each segment, and when its file was changed. Then the log's end."""
+    with partition.lock:
+        start, end = partition.start_offset, partition.end_offset
+        segments = list(partition.log.segments)
+        files = [
+            (max(segment.base_offset, start), segment.path().stat().st_mtime_ns // 1_000_000)
+            for segment in segments
+        ]
+        if segments and partition.log.end_of(segments[-1]):
+            files.append((end, int(now * 1000)))
+    return files
 
 
 def find(partition: Partition, timestamp: int) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.storage import Segment
 from records import build_marker
 from records.batches.control import ControlRecordType
 from records.formats import V0
@@ -124,6 +125,21 @@ def test_a_partition_named_twice_is_refused_as_by_kafka(tmp_path: Path) -> None:
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
         answer = ask(broker, ApiKey.ListOffsets, 5, body)
     assert [one.error_code for one in answer.topics[0].partitions] == [42, 42]
+
+
+def test_version_0_looks_once_at_a_partition_that_is_named_many_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        path_of = Segment.path
+        monkeypatch.setattr(Segment, "path", lambda *args: looks.append(0) or path_of(*args))
+        asked = [Message(partition_index=0, timestamp=-1, max_num_offsets=n) for n in range(50)]
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
+        (answer,) = ask(broker, ApiKey.ListOffsets, 0, body).topics
+    assert [one.old_style_offsets for one in answer.partitions[:3]] == [[], [6], [6, 3]]
+    assert {tuple(one.old_style_offsets) for one in answer.partitions[3:]} == {(6, 3, 0)}
+    assert len(looks) == len(SEGMENTS)
 
 
 @pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (9, -99)])

@@ -14,21 +14,31 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 
 from .admin import answers_for, check_count, check_name, check_replicas, check_writable
-from .describe_configs import topic_configs
+from .describe_configs import Made, topic_configs
 from .new_topics import check_free, make
 
 DEFAULT: Final = -1
 PARTITIONS_AT_ONCE: Final = 10_000  # in one request, as in Kafka
+CONFIGS_SINCE: Final = 5  # the first version whose response has the settings
 CLUSTER_METADATA: Final = "__cluster_metadata"  # a log of that name is Kafka's own metadata
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    exchange.work_on(_answer(broker, exchange.request.body, now), now)
+    request = exchange.request
+    exchange.work_on(_answer(broker, request.body, request.version, now), now)
 
 
-def _answer(broker: BrokerState, body: Message, now: float) -> Generator[None, None, Message]:
+def _answer(
+    broker: BrokerState, body: Message, version: int, now: float
+) -> Generator[None, None, Message]:
+    made: Made = {}
+
     def done(topic: Message) -> Message:
-        return _create(broker, topic, now, body.validate_only)
+        answer = _create(broker, topic, now, body.validate_only)
+        if version >= CONFIGS_SINCE:
+            given = {one.name: one.value for one in topic.configs}
+            answer.configs = topic_configs(broker, given, made)
+        return answer
 
     if _partitions_in(broker, body.topics) > PARTITIONS_AT_ONCE:
         reason = "Excessively large number of partitions per request."
@@ -67,8 +77,7 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         reason = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
     check_free(broker, name)
-    given = {one.name: one.value for one in topic.configs}
-    config = check(given)
+    config = check({one.name: one.value for one in topic.configs})
     count = _partitions_count(broker, topic)
     topic_id = bytes(16)
     if not validate_only:
@@ -79,7 +88,6 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         num_partitions=count,
         replication_factor=1,
         error_message=None,
-        configs=topic_configs(broker, given),
     )
 
 

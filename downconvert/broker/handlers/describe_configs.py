@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from enum import IntEnum
+from typing import TypeAlias
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_settings import SETTINGS, ConfigType, default_of
+from downconvert.broker.topic_settings import SETTINGS, ConfigType, Setting, default_of
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 
 from .admin import check_name, topic_of
+
+# Settings of topics in a response, by name and the topic's own value (None: it has none).
+Made: TypeAlias = dict[tuple[str, str | None], Message]
 
 
 class ResourceType(IntEnum):
@@ -31,6 +35,7 @@ class Source(IntEnum):
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
     known: dict[tuple[int, str], list[Message]] = {}
+    made: Made = {}
     asked_once = {
         (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one
         for one in body.resources
@@ -40,7 +45,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
         answer = Message(resource_type=kind, resource_name=name)
         try:
             if (kind, name) not in known:
-                known[kind, name] = _configs(broker, asked)
+                known[kind, name] = _configs(broker, asked, made)
             configs = known[kind, name]
             if keys:
                 configs = [one for one in configs if one.name in keys]
@@ -55,31 +60,39 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(results=results))
 
 
-def topic_configs(broker: BrokerState, own: Mapping[str, str]) -> list[Message]:
-    """All settings of a topic. `own`: the topic's own settings."""
+def topic_configs(broker: BrokerState, own: Mapping[str, str], made: Made) -> list[Message]:
+    """All settings of a topic. `own`: the topic's own settings. `made`: those of the same response
+    so far, which are used again, because there may be thousands of topics."""
     configs = []
     for name, setting in SETTINGS.items():
-        default = default_of(name, broker.config)
-        from_broker = default != setting.default
-        source = Source.BROKER if from_broker else Source.DEFAULT
-        synonyms = []
-        if setting.synonym:
-            called = default if from_broker else setting.in_synonym or default
-            synonyms.append(Message(name=setting.synonym, value=called, source=source))
-        if name in own:
-            source = Source.TOPIC
-            synonyms.insert(0, Message(name=name, value=own[name], source=source))
-        configs.append(
-            _config(name, own.get(name, default), source, setting.type, synonyms, read_only=False)
-        )
+        key = name, own.get(name)
+        if key not in made:
+            made[key] = _topic_config(broker, name, setting, own.get(name))
+        configs.append(made[key])
     return configs
 
 
-def _configs(broker: BrokerState, asked: Message) -> list[Message]:
+def _topic_config(broker: BrokerState, name: str, setting: Setting, own: str | None) -> Message:
+    """A setting of a topic. `own`: the topic's own value; None: it has none."""
+    default = default_of(name, broker.config)
+    from_broker = default != setting.default
+    source = Source.BROKER if from_broker else Source.DEFAULT
+    synonyms = []
+    if setting.synonym:
+        called = default if from_broker else setting.in_synonym or default
+        synonyms.append(Message(name=setting.synonym, value=called, source=source))
+    if own is not None:
+        source = Source.TOPIC
+        synonyms.insert(0, Message(name=name, value=own, source=source))
+    value = default if own is None else own
+    return _config(name, value, source, setting.type, synonyms, read_only=False)
+
+
+def _configs(broker: BrokerState, asked: Message, made: Made) -> list[Message]:
     match asked.resource_type:
         case ResourceType.TOPIC:
             check_name(asked.resource_name)
-            return topic_configs(broker, topic_of(broker, asked.resource_name).config)
+            return topic_configs(broker, topic_of(broker, asked.resource_name).config, made)
         case ResourceType.BROKER if asked.resource_name == str(broker.config.node_id):
             return _broker_configs(broker)
         case ResourceType.BROKER if not asked.resource_name:

@@ -1,5 +1,6 @@
 """CreateTopics: what is made, what is refused, and what is left after a restart."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_validation_alone_makes_nothing(tmp_path: Path) -> None:
         assert code(broker, topic("t", 0), validate_only=True) == ErrorCode.INVALID_PARTITIONS
         assert list(broker.topics) == []
         assert not (tmp_path / "t-0").exists()
+
+
+@pytest.mark.parametrize("version", [4, 7])
+def test_the_answers_for_thousands_of_topics_share_their_settings(
+    tmp_path: Path, version: int
+) -> None:
+    """The settings of one topic are some 20 KB."""
+    with writable_broker(tmp_path) as broker:
+        names = [f"t{n}" for n in range(2000)]
+        asked = [topic(name, config={"segment.bytes": "2000"}) for name in names]
+        body = Message(topics=asked, timeout_ms=1000, validate_only=True)
+        exchange = begin(broker, ApiKey.CreateTopics, version, body, now=1000.0)
+        tracemalloc.start()
+        now = 1000.0
+        while not exchange.is_done:
+            broker.tick(now)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 6_000 * len(names)
 
 
 @pytest.mark.parametrize(

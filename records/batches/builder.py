@@ -237,23 +237,36 @@ def attributes_of(
     )
 
 
-def v2_batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> bytes:
+def v2_batch(
+    body: bytes | memoryview,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+) -> bytes:
     """A v2 batch: the header and its records."""
     header = bytearray(
         BATCH_HEADER.pack(
             base_offset,
             BATCH_HEADER_SIZE - PREFIX.size + len(body),
-            fields["leader_epoch"],
+            leader_epoch,
             V2,
             0,
-            fields["attributes"],
-            fields["last_offset_delta"],
-            fields["base_timestamp"],
-            fields["max_timestamp"],
-            fields["producer_id"],
-            fields["producer_epoch"],
-            fields["base_sequence"],
-            fields["records_count"],
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            records_count,
         )
     )
     crc = crc32c(body, crc32c(memoryview(header)[ATTRIBUTES_AT_BATCH:]))

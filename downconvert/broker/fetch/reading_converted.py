@@ -161,7 +161,8 @@ class _Conversion:
         """A range that is not shared, and the following ranges."""
         first = None if converted.is_held else _plain_first(records, self.offset)
         size_max = hard_size(converted.size, self.limits.room, converted.head, first)
-        sends, size = list[Send]([converted.to_send(size_max)]), records.size
+        sends: list[Send] = [converted.to_send(size_max)]
+        size = records.size
         if converted.is_whole and size_max is None:
             size += yield from self._join(records, sends)
         return self._contribution(sends, size)
@@ -169,7 +170,8 @@ class _Conversion:
     def _after(self, shared: SharedRange, records: FileRecords) -> Reading:
         """A range that begins with shared chunks. Uncached records follow and are converted while
         they are sent. The next fetch begins with any damage in them, and reports it."""
-        sends, size, room = list[Send](shared.sends), shared.source_size, self.limits.room
+        sends: list[Send] = [*shared.sends]
+        size, room = shared.source_size, self.limits.room
         size_max = hard_size(shared.size, room, lambda: shared.head)
         if size_max is not None:
             shared.cut(size_max)

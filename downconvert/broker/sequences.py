@@ -12,8 +12,7 @@ Not here: the producers' state in storage (downconvert/storage/producers/produce
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage.producers.producer_state import ProducerState
@@ -26,8 +25,7 @@ CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 PRODUCERS_MAX: Final = 10_000  # of one partition, with more than the last batch kept
 
 
-@dataclass(frozen=True, slots=True)
-class KnownBatch:
+class KnownBatch(NamedTuple):
     """A producer's batch that is in the log."""
 
     epoch: int
@@ -83,8 +81,9 @@ class Sequences:
             self._recent.pop(header.producer_id, None)
             return None
         if header.producer_epoch == state.epoch:
+            sent = header.producer_epoch, header.base_sequence, header.last_sequence
             for known in self._of(state):
-                if _is_same(known, header):
+                if (known.epoch, known.base_sequence, known.last_sequence) == sent:
                     return known
         if header.producer_epoch < state.epoch:
             raise ApiError(
@@ -141,14 +140,6 @@ def is_in_open_transaction(header: BatchHeader, producers: Mapping[int, Producer
     state = producers.get(header.producer_id) if header.is_transactional else None
     return (
         state is not None and state.transaction_start >= 0 and state.epoch == header.producer_epoch
-    )
-
-
-def _is_same(known: KnownBatch, header: BatchHeader) -> bool:
-    return (known.epoch, known.base_sequence, known.last_sequence) == (
-        header.producer_epoch,
-        header.base_sequence,
-        header.last_sequence,
     )
 
 

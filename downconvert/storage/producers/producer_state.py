@@ -8,10 +8,9 @@ Not here: refusing a wrong sequence number (the broker), leaving aborted records
 (log.py)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from downconvert.storage.disk.files import Files, read_file, replace_file
 from downconvert.storage.errors import CorruptFileError
@@ -32,9 +31,10 @@ ENDS_TRANSACTION: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 NONE: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerState:
-    """One producer's entry in a snapshot. -1 means no value."""
+class ProducerState(NamedTuple):
+    """One producer's entry in a snapshot. -1 means no value.
+
+    It is a tuple because each batch of a producer makes one."""
 
     producer_id: int
     epoch: int
@@ -86,19 +86,20 @@ class ProducerStates:
             start = state.transaction_start
             if header.is_transactional and start < 0:
                 start = self._open[header.producer_id] = header.base_offset
-            self.producers[header.producer_id] = replace(
-                state,
-                last_sequence=header.last_sequence,
-                last_offset=header.last_offset,
-                offset_delta=header.last_offset_delta,
-                timestamp=header.max_timestamp,
-                transaction_start=start,
+            self.producers[header.producer_id] = ProducerState(
+                header.producer_id,
+                header.producer_epoch,
+                header.last_sequence,
+                header.last_offset,
+                header.last_offset_delta,
+                header.max_timestamp,
+                state.coordinator_epoch,
+                start,
             )
             return None
         if marker is None:  # a control batch that ends no transaction, or an emptied one
             return None
-        self.producers[header.producer_id] = replace(
-            state,
+        self.producers[header.producer_id] = state._replace(
             timestamp=header.max_timestamp,
             coordinator_epoch=marker.coordinator_epoch,
             transaction_start=NONE,
@@ -181,19 +182,7 @@ def read_snapshot(path: Path) -> ProducerStates:
 
 def write_snapshot(files: Files, path: Path, states: ProducerStates) -> None:
     """Writes a snapshot. Returns when it is synced."""
-    entries = [
-        SNAPSHOT_ENTRY.pack(
-            state.producer_id,
-            state.epoch,
-            state.last_sequence,
-            state.last_offset,
-            state.offset_delta,
-            state.timestamp,
-            state.coordinator_epoch,
-            state.transaction_start,
-        )
-        for state in states.producers.values()
-    ]
+    entries = [SNAPSHOT_ENTRY.pack(*state) for state in states.producers.values()]
     crc = crc32c(COUNT.pack(len(entries)) + b"".join(entries))
     head = SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, crc, len(entries))
     replace_file(files, path, head + b"".join(entries))

@@ -9,13 +9,13 @@ from bench.request_calls import SERVED, Calls, measure
 CALLS_MAX: Final = {
     "Fetch v11 none": 97,
     "Fetch v11 lz4": 97,
-    "Fetch v2 none": 175,
-    "Fetch v2 lz4": 175,
+    "Fetch v2 none": 164,
+    "Fetch v2 lz4": 164,
     "ApiVersions": 46,
     "Metadata": 62,
-    "Heartbeat": 80,
-    "OffsetCommit": 163,  # with six of the clock, which the one network thread keeps
-    "Produce": 154,
+    "Heartbeat": 79,
+    "OffsetCommit": 158,  # with six of the clock, which the one network thread keeps
+    "Produce": 141,
 }
 
 

@@ -9,7 +9,6 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from records.logged import log_of
@@ -68,6 +67,4 @@ class Accepting:
                 self._waiting = self._loop.call_later(PAUSE, self._resume)
                 return
             channel.setblocking(False)
-            with suppress(OSError):  # it has gone, which is noticed later
-                channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._on_accepted(channel, peer[0])

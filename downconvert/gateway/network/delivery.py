@@ -30,7 +30,7 @@ from records.files.sends import NOTHING
 
 from .conversion_pool import AGAIN, TimedPool
 from .ended import ConnectionEndedError
-from .receiver import scratch
+from .receiver import SCRATCH
 from .streams import PIECE_SIZE, Stream
 
 SOON: Final = 0.001  # seconds that the event loop may convert for one client at a time
@@ -181,7 +181,7 @@ class Delivery:
             if not self._is_ready(self._source, select.POLLIN):
                 self._step = TURN
                 return False
-            left -= spool.receive(self._read, scratch())
+            left -= spool.receive(self._read, SCRATCH.buffer)
         return True
 
     def _take_head(self, spool: Spool) -> None:

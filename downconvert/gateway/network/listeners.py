@@ -14,6 +14,8 @@ from typing import Final, Protocol
 
 from downconvert.serving.system_errors import words_of
 
+from .tcp import set_options
+
 BACKLOG: Final = 4096  # clients that wait to be accepted; the system has a limit, too
 
 
@@ -74,6 +76,7 @@ class Listeners:
                 if self._shares_ports:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 # For port 0 the system chooses the first address's port. The others reuse it.
+                set_options(one)
                 one.bind((address[0], opened[0].getsockname()[1] or port, *address[2:]))
                 one.listen(BACKLOG)
                 one.setblocking(False)

@@ -29,7 +29,7 @@ from records import RecordsError
 
 from .ended import ConnectionEndedError, SilentBrokerError, StalledError, UnreachableError
 from .splicing import WORTHWHILE, forward
-from .streams import CLIENT, DIRECT_MIN, Stream
+from .streams import CLIENT, Stream
 from .translating import OLD_FETCHES, Translation
 from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream, framed
 
@@ -37,6 +37,7 @@ REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
 ANSWER: Final = Struct(">ii")  # length, correlation id
 RAISED: Final = Exception()  # in place of an error that the task has raised
 ASKED_MAX: Final = 32  # unanswered requests of one client
+PART_MIN: Final = 4096  # bytes of an answer that are sent before the rest of it has arrived
 
 # A forwarded request: correlation id, kind, arrival time, the seconds that the broker may wait, and
 # its bytes.
@@ -232,7 +233,7 @@ class Passing:
             if correlation_id != asked[0][0]:
                 self._fail(BadRequestError("the cluster answered another request"))
                 break
-            if stop > end and end - at < DIRECT_MIN:  # more comes soon, and both are sent at once
+            if stop > end and end - at < PART_MIN:  # more comes soon, and both are sent at once
                 self._move(now + self._limits.request_timeout)
                 break
             self._began(now)

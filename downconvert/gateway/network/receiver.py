@@ -11,19 +11,14 @@ from .ended import ConnectionEndedError
 SCRATCH_SIZE: Final = 256 * KiB  # bytes that a thread has for reading
 
 
-class _Scratch(threading.local):
-    """Each thread's buffer."""
+class Scratch(threading.local):
+    """Each thread's `buffer` for reading. Its content is valid until the next await."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(SCRATCH_SIZE))
 
 
-_SCRATCH: Final = _Scratch()
-
-
-def scratch() -> memoryview:
-    """A buffer of this thread's. Its content is valid until the next await."""
-    return _SCRATCH.buffer
+SCRATCH: Final = Scratch()
 
 
 class Receiver:

@@ -16,14 +16,13 @@ from records.units import KiB
 
 from .deadline import Deadline, wake
 from .ended import ConnectionEndedError, StalledError, taken_failure
-from .receiver import SCRATCH_SIZE, Receiver, scratch
-from .tcp import keep_alive, last_bytes, unsent
+from .receiver import SCRATCH, SCRATCH_SIZE, Receiver
+from .tcp import last_bytes, unsent
 
 BUFFER_SIZE: Final = 16 * KiB  # received bytes that wait for their reader
 PIECE_SIZE: Final = 64 * KiB  # bytes that are sent at a time, and so may be queued
 WRITE_MAX: Final = 32 * KiB  # bytes that may wait to be written before the writer has to wait
 RECORD_MAX: Final = 16 * KiB  # bytes of a TLS record
-DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
 NOBODY: Final = asyncio.BufferedProtocol()  # of a connection that is over
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
@@ -88,24 +87,25 @@ class Stream(asyncio.BufferedProtocol):
             # When the other side ends, asyncio decrypts into one buffer and drops the rest. So it
             # reads no further until all it has read is taken: at most a record is left then.
             transport.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]
-        keep_alive(raw)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
+        buffer = SCRATCH.buffer
         if self._receiver is not None:
-            return scratch()[: self._receiver.read_size]
+            return buffer[: self._receiver.read_size]
         waiting = len(self.available)
         if waiting:  # new bytes are handled together with these
-            scratch()[:waiting] = self.available
-        room = self._buffer_size if self.is_plain else self._buffer_size + RECORD_MAX
-        return scratch()[waiting:room]
+            buffer[:waiting] = self.available
+        return buffer[
+            waiting : self._buffer_size if self.is_plain else self._buffer_size + RECORD_MAX
+        ]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._receiver is not None:
-            if self._receiver.take(scratch()[:nbytes]):
+            if self._receiver.take(SCRATCH.buffer[:nbytes]):
                 self._receiver = None
                 wake(self._reader)
             return
-        data = scratch()[: len(self.available) + nbytes]
+        data = SCRATCH.buffer[: len(self.available) + nbytes]
         if self.on_arrival is not None and (taken := self.on_arrival(data)):
             if taken == len(data):
                 self.available = NOTHING
@@ -134,12 +134,10 @@ class Stream(asyncio.BufferedProtocol):
         wake(self._writer)
         wake(self.beside)
         self.on_end()
-        # The callbacks and the transport of TLS, with its large buffer, refer to this stream. Other
-        # transports refer to themselves. So they would wait for the cycle collector.
+        # The callbacks and the transport of TLS, with its large buffer, refer to this stream. So
+        # they would wait for the cycle collector.
         self.on_end, self.on_arrival = _nothing, None
-        if self.is_plain:
-            vars(self.transport).pop("_read_ready_cb", None)
-        else:
+        if not self.is_plain:
             self.transport.set_protocol(NOBODY)
 
     def pause_writing(self) -> None:
@@ -247,19 +245,8 @@ class Stream(asyncio.BufferedProtocol):
         """Takes all the data. The caller drains afterwards. ConnectionEndedError."""
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
-        rest = data
-        is_large = self.is_plain and len(data) >= DIRECT_MIN
-        if is_large and not self.transport.get_write_buffer_size():
-            # Written past the transport, which copies data or keeps a buffer that is reused soon.
-            try:
-                rest = data[os.write(self.file, data) :]
-            except BlockingIOError:
-                pass
-            except OSError as error:
-                self.transport.abort()
-                raise ConnectionEndedError(self.peer) from error
-        if rest:
-            self.transport.write(bytes(rest))
+        # TLS keeps what it is given, and the buffer may be reused soon.
+        self.transport.write(data if self.is_plain else bytes(data))
         return len(data)
 
     async def drain(self) -> None:

@@ -1,8 +1,9 @@
 """The operating system's settings and figures of a connection.
 
-It notices that the other side has vanished (keep-alive). It counts the written bytes that the other
-side has not taken. It reports a socket as writable when a third of its buffer is free, which may be
-megabytes. A slow reader has taken bytes long before, and is not silent."""
+It sends small messages at once. It notices that the other side has vanished (keep-alive). It counts
+the written bytes that the other side has not taken. It reports a socket as writable when a third of
+its buffer is free, which may be megabytes. A slow reader has taken bytes long before, and is not
+silent."""
 
 import fcntl
 import select
@@ -20,8 +21,11 @@ KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
 CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)  # the other side sends no more
 
 
-def keep_alive(connection: socket.socket) -> None:
-    """Has the system ask an idle peer whether it is still there."""
+def set_options(connection: socket.socket) -> None:
+    """Has the system send small messages at once, and ask an idle peer whether it is still there.
+
+    Accepted connections have the options of the socket that listens."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE.items():
         if hasattr(socket, name):  # not all systems have these options

@@ -28,6 +28,7 @@ from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .sasl import AuthenticationError, authenticate
 from .splicing import forward
 from .streams import PIECE_SIZE, Stream
+from .tcp import set_options
 
 LENGTH: Final = Struct(">i")
 CORRELATION: Final = Struct(">i")
@@ -240,6 +241,7 @@ async def connect(
         server_hostname=host if context else None,
         happy_eyeballs_delay=delay,
     )
+    set_options(stream.transport.get_extra_info("socket"))
     return stream
 
 

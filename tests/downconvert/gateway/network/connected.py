@@ -1,13 +1,21 @@
-"""A stream of the gateway over a pair of sockets, for tests without a gateway."""
+"""A stream over a pair of sockets in the event loop of a gateway, for tests without a gateway."""
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias, TypeVar
 
+from downconvert.gateway.network.event_loop import EventLoop
 from downconvert.gateway.network.streams import Stream
 
 Use: TypeAlias = Callable[[Stream, socket.socket], Awaitable[None]]
+Result = TypeVar("Result")
+
+
+def in_loop(main: Coroutine[Any, Any, Result]) -> Result:
+    """Runs a coroutine in an event loop of the gateway."""
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        return runner.run(main)
 
 
 def with_stream(use: Use, make: Callable[[], Stream] = Stream) -> None:
@@ -23,4 +31,4 @@ def with_stream(use: Use, make: Callable[[], Stream] = Stream) -> None:
             finally:
                 stream.close()
 
-    asyncio.run(run())
+    in_loop(run())

@@ -11,9 +11,8 @@ from downconvert.gateway.network.ended import (
     StalledError,
     UnreachableError,
 )
-from downconvert.gateway.network.passing import ASKED_MAX
+from downconvert.gateway.network.passing import ASKED_MAX, PART_MIN
 from downconvert.gateway.network.splicing import WORTHWHILE
-from downconvert.gateway.network.streams import DIRECT_MIN
 from downconvert.protocol.errors import BadRequestError
 from tests.downconvert.gateway.cluster import Through
 from tests.downconvert.gateway.serving import LENGTH
@@ -165,17 +164,17 @@ def test_answers_come_together_and_in_pieces(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2) + request(3))
-        large = answer(2, 3 * DIRECT_MIN)
+        large = answer(2, 3 * PART_MIN)
         whole = answer(1) + large + answer(3)
         cut = len(answer(1)) + 100
         between.broker.arrive(whole[:cut])
         assert between.client.sent == answer(1)  # a little of the next one waits for more
         between.now = 110.0
-        between.broker.arrive(whole[cut : cut + DIRECT_MIN])
-        assert between.client.sent == whole[: cut + DIRECT_MIN]
+        between.broker.arrive(whole[cut : cut + PART_MIN])
+        assert between.client.sent == whole[: cut + PART_MIN]
         assert between.client.deadline.limits[-1] == 110 + REQUEST_TIMEOUT
         assert between.passing.requests == 1
-        between.broker.arrive(whole[cut + DIRECT_MIN :])
+        between.broker.arrive(whole[cut + PART_MIN :])
         assert between.client.sent == whole
         assert between.passing.requests == 3
         assert [sent for *_, sent in between.counted.served] == [24, len(large), 24]
@@ -188,7 +187,7 @@ def test_the_beginning_of_an_answer_gives_the_rest_time(through: Through) -> Non
         await between.begin()
         between.client.arrive(request(1))
         between.now = 120.0
-        between.broker.arrive(answer(1, DIRECT_MIN)[:50])
+        between.broker.arrive(answer(1, PART_MIN)[:50])
         assert between.client.deadline.limits[-1] == 120 + REQUEST_TIMEOUT
 
     run(through, use)
@@ -259,7 +258,7 @@ def test_a_client_that_asks_no_more_is_a_time_out(through: Through) -> None:
     [
         (b"", f"broker {BROKER} has not answered in 37 s"),
         (answer(1, 900)[:20], "the broker has neither sent nor taken a byte in 30 s"),
-        (answer(1, 2 * DIRECT_MIN)[:DIRECT_MIN], "the broker has neither sent nor taken a byte"),
+        (answer(1, 2 * PART_MIN)[:PART_MIN], "the broker has neither sent nor taken a byte"),
     ],
 )
 def test_a_broker_that_falls_silent_is_named_with_the_request(

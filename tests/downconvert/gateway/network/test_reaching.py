@@ -1,6 +1,5 @@
 """A broker's addresses, which are tried one after the other."""
 
-import asyncio
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from tests.downconvert.gateway.serving import cluster
 from tests.ports import LOOPBACK, free_ports
 
+from .connected import in_loop
 from .test_upstream_steps import BROKER, CONNECT_TIMEOUT, REQUEST_TIMEOUT, framed
 
 
@@ -62,7 +62,7 @@ def run_reach(
         finally:
             pool.close()
 
-    asyncio.run(whole())
+    in_loop(whole())
     return reported
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.receiver import SCRATCH_SIZE, Receiver, scratch
+from downconvert.gateway.network.receiver import SCRATCH, SCRATCH_SIZE, Receiver
 from downconvert.gateway.network.streams import BUFFER_SIZE, Stream
 
 from .connected import Use
@@ -100,10 +100,10 @@ def test_threads_read_into_buffers_of_their_own() -> None:
     both, seen = Barrier(2, timeout=10.0), {}
 
     def use(byte: int) -> None:
-        buffer = scratch()
+        buffer = SCRATCH.buffer
         buffer[:] = bytes([byte]) * len(buffer)
         both.wait()
-        seen[byte] = bytes(scratch())
+        seen[byte] = bytes(SCRATCH.buffer)
         both.wait()
 
     threads = [Thread(target=use, args=(byte,)) for byte in (1, 2)]
@@ -112,7 +112,7 @@ def test_threads_read_into_buffers_of_their_own() -> None:
     for one in threads:
         one.join()
     assert seen == {byte: bytes([byte]) * SCRATCH_SIZE for byte in (1, 2)}
-    assert scratch() is scratch()
+    assert SCRATCH.buffer is SCRATCH.buffer
 
 
 # --- by a connection

@@ -30,6 +30,8 @@ from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
+from .connected import in_loop
+
 VERSION = 11  # which the cluster takes as it is
 COUNT, SIZE = 60, 50_000  # records: 3 MB
 ALL = Message(topics=None)
@@ -116,7 +118,7 @@ def test_the_side_that_ended_is_known_before_the_loop_tells_the_stream(
                 await forward(source, target, MiB)
         return error.value.peer
 
-    assert [asyncio.run(read_from(which)) for which in range(2)] == list(UNLIMITED)
+    assert [in_loop(read_from(which)) for which in range(2)] == list(UNLIMITED)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -140,7 +142,7 @@ def test_a_broker_that_resets_or_has_gone_is_told_as_such(begun: bool) -> None:
                 await copying
         return error.value.peer
 
-    assert asyncio.run(run()) == "the broker"
+    assert in_loop(run()) == "the broker"
 
 
 def test_a_client_that_asks_on_while_it_is_answered_gets_all_of_it() -> None:
@@ -160,7 +162,7 @@ def test_a_client_that_asks_on_while_it_is_answered_gets_all_of_it() -> None:
             await sending
             assert bytes(target.available) == b"the next request"
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 @pytest.fixture
@@ -235,7 +237,7 @@ def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
                 assert got == piece
             await copying
 
-    asyncio.run(run())
+    in_loop(run())
     assert work["_advance"] <= (1 if at_once else PIECES + 1)
     assert work["_watch"] == (0 if at_once else 2), "watched once, and not any more at its end"
 
@@ -299,7 +301,7 @@ def test_others_have_their_turn_after_so_many_bytes_or_rounds(
             while got < PIECES * PIECE:
                 got += len(await loop.sock_recv(ends[1], MiB))
 
-    asyncio.run(run())
+    in_loop(run())
     assert work["_advance"] >= PIECES // 2
 
 
@@ -317,7 +319,7 @@ def test_the_side_that_is_silent_for_too_long_is_named(silent: str) -> None:
             if silent == "the client":
                 sending.cancel()
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 @pytest.mark.parametrize("patient", ["the broker", "the client"])
@@ -343,7 +345,7 @@ def test_each_of_the_two_has_its_own_patience(patient: str) -> None:
             await copying
             await sending
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_a_broker_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from downconvert.gateway.network.tcp import unsent
 from tests.certificates import self_signed
 from tests.ports import LOOPBACK
 
-from .connected import with_stream
+from .connected import in_loop, with_stream
 
 SOON = 0.05  # seconds
 PIECE = 4000
@@ -144,4 +144,4 @@ def test_a_side_that_takes_nothing_over_tls_is_given_up_soon_after_the_end(
             await ends.over()
 
     with linger(SOON):
-        asyncio.run(run())
+        in_loop(run())

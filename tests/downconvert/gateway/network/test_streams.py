@@ -6,9 +6,11 @@ import socket
 import pytest
 
 from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import BUFFER_SIZE, DIRECT_MIN, WRITE_MAX, Stream
+from downconvert.gateway.network.streams import BUFFER_SIZE, WRITE_MAX, Stream
 
 from .connected import with_stream
+
+PIECE = 4096
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
@@ -72,7 +74,7 @@ def test_a_full_buffer_waits_for_its_reader_for_as_long_as_that_takes(size: int)
     with_stream(use)
 
 
-@pytest.mark.parametrize("rest", [1, 100, DIRECT_MIN, BUFFER_SIZE - 1])
+@pytest.mark.parametrize("rest", [1, 100, PIECE, BUFFER_SIZE - 1])
 def test_a_full_buffer_that_is_taken_in_part_has_room_for_more(rest: int) -> None:
     """The callback takes no more until more has arrived, and no task waits for it."""
 
@@ -107,7 +109,7 @@ def test_a_writer_that_waited_for_an_empty_queue_may_queue_as_much_as_before() -
         def fill() -> int:
             size = 0
             while not stream.transport.get_write_buffer_size():
-                size += stream.send(bytes(DIRECT_MIN))
+                size += stream.send(bytes(PIECE))
             return size
 
         left = fill()

@@ -14,6 +14,8 @@ from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.network.tcp import last_bytes, unsent
 from tests.waiting import wait_for
 
+from .connected import in_loop
+
 SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
 PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer
 PIECE, PAUSE = 1500, 0.01  # bytes, and seconds between two of them
@@ -100,7 +102,7 @@ def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) ->
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        asyncio.run(write())
+        in_loop(write())
     finally:
         is_over.set()
         reader.join()

@@ -23,9 +23,12 @@ from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body
 from tests.waiting import wait_for
 
+from .connected import in_loop
+
 FOREVER = 3600.0  # seconds
 ALL = Message(topics=None)
 MANY = 20
+OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY), (socket.SOL_SOCKET, socket.SO_KEEPALIVE))
 
 
 class _Lines(logging.Handler):
@@ -226,19 +229,19 @@ def test_an_answer_that_stops_in_its_midst_is_given_up() -> None:
             with near, pytest.raises(TimeoutError, match=f"broker {LOOPBACK}:{port} has neither"):
                 await reading
 
-        asyncio.run(both())
+        in_loop(both())
 
 
-def test_connections_are_kept_alive_by_the_system() -> None:
-    async def kept_alive(port: int) -> int:
+def test_connections_are_kept_alive_by_the_system_and_small_requests_are_sent_at_once() -> None:
+    async def options(port: int) -> list[int]:
         stream = await connect(LOOPBACK, port, None)
         raw = stream.transport.get_extra_info("socket")
-        found: int = raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        found = [raw.getsockopt(*option) for option in OPTIONS]
         stream.abort()
         return found
 
     with socket.create_server((LOOPBACK, 0)) as listener:
-        assert asyncio.run(kept_alive(listener.getsockname()[1]))
+        assert all(in_loop(options(listener.getsockname()[1])))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the host has one loopback address")
@@ -257,7 +260,7 @@ def test_a_hosts_second_address_is_tried_while_the_first_one_says_nothing(
         monkeypatch.setattr(loop, "getaddrinfo", both)
         async with asyncio.timeout(20):
             stream = await connect("two.test", port, None)
-        found: str = stream.transport.get_extra_info("peername")[0]
+        found: str = stream.transport.get_extra_info("socket").getpeername()[0]
         stream.abort()
         return found
 
@@ -269,7 +272,7 @@ def test_a_hosts_second_address_is_tried_while_the_first_one_says_nothing(
         for one in waiting:
             one.setblocking(False)
             one.connect_ex((hosts[0], port))
-        assert asyncio.run(connected(port)) == LOOPBACK
+        assert in_loop(connected(port)) == LOOPBACK
         for one in waiting:
             one.close()
 

@@ -1,0 +1,184 @@
+"""A plain socket of the gateway's event loop, with few calls for each arrival and connection.
+
+asyncio's own transport makes handles and a future for a new connection, and a handle and four calls
+for each arrival. Thousands of clients may connect at once, and most requests are small.
+
+Not here: TLS, which has asyncio's transports; what is done with the bytes (streams.py)."""
+
+import asyncio
+import socket
+from asyncio.transports import Transport
+from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any, Final, Protocol
+
+LOW: Final = 4  # writing resumes once the queue has this part of its limit or less
+
+
+class WatchingLoop(Protocol):
+    """The parts of the event loop that it needs."""
+
+    def watch(self, file: int, callback: Callable[[int], None], events: int) -> None: ...
+    def unwatch(self, file: int) -> None: ...
+    def call_soon(self, callback: Callable[[], None], /) -> object: ...
+    def call_exception_handler(self, context: dict[str, Any], /) -> None: ...
+
+
+class SocketTransport(Transport):
+    """A connected, non-blocking socket and its protocol, as asyncio's transports of sockets.
+
+    The protocol is told of the connection at once. Written data may be overwritten afterwards."""
+
+    __slots__ = (  # thousands of idle connections exist
+        *("_channel", "_events", "_file", "_high", "_is_closing", "_is_full", "_is_lost"),
+        *("_loop", "_low", "_protocol", "_unsent"),
+    )
+
+    def __init__(
+        self, loop: WatchingLoop, channel: socket.socket, protocol: asyncio.BufferedProtocol
+    ) -> None:
+        super().__init__()
+        self._loop = loop
+        self._channel = channel
+        self._file = channel.fileno()
+        self._protocol = protocol
+        self._unsent = bytearray()
+        self._high = self._low = 0
+        self._is_full = False  # whether the protocol has been told to pause writing
+        self._is_closing = False
+        self._is_lost = False  # whether nothing more is received or sent
+        self._events = 0  # those that are watched
+        protocol.connection_made(self)
+        self._watch(EVENT_READ)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._channel if name == "socket" else default
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        """Reads no more, and ends once all written data is sent."""
+        if not self._is_closing:
+            self._is_closing = True
+            if self._unsent:
+                self._watch(EVENT_WRITE)
+            else:
+                self._end()
+
+    def abort(self) -> None:
+        """Ends now. Data that is not sent yet is lost."""
+        self._is_closing = True
+        self._end()
+
+    def _end(self) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._unsent.clear()
+            self._watch(0)
+            self._loop.call_soon(self._tell_end)
+
+    def _tell_end(self) -> None:
+        try:
+            self._protocol.connection_lost(None)
+        finally:
+            self._channel.close()
+            del self._protocol  # it refers to this transport
+
+    # --- events
+
+    def _watch(self, events: int) -> None:
+        if events == self._events:
+            return
+        self._events = events
+        if events:
+            self._loop.watch(self._file, self._take_events, events)
+        else:
+            self._loop.unwatch(self._file)
+
+    def _take_events(self, events: int) -> None:
+        """Called by the event loop when the socket is ready."""
+        try:
+            if events & EVENT_READ and self._events & EVENT_READ:
+                self._receive()
+            if events & EVENT_WRITE and self._events & EVENT_WRITE:
+                self._send_rest()
+        except Exception as error:  # a defect: it must not end the loop
+            context = {"message": "a defect in an event of a socket", "exception": error}
+            self._loop.call_exception_handler(context)
+            self.abort()
+
+    # --- reading
+
+    def pause_reading(self) -> None:
+        self._watch(self._events & ~EVENT_READ)
+
+    def resume_reading(self) -> None:
+        if not self._is_closing:
+            self._watch(self._events | EVENT_READ)
+
+    def _receive(self) -> None:
+        protocol = self._protocol
+        try:
+            size = self._channel.recv_into(protocol.get_buffer(-1))
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+            return
+        if size:
+            protocol.buffer_updated(size)
+        else:
+            protocol.eof_received()
+            self.close()
+
+    # --- writing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+        self._high, self._low = high, high // LOW if low is None else low
+        self._pause_if_full()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Sends what the system takes now, and queues a copy of the rest."""
+        if self._is_lost:
+            return
+        if not self._unsent:
+            try:
+                sent = self._channel.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                self.abort()
+                return
+            if sent == len(data):
+                return
+            data = memoryview(data)[sent:]
+            self._watch(self._events | EVENT_WRITE)
+        self._unsent += data
+        self._pause_if_full()
+
+    def _pause_if_full(self) -> None:
+        if len(self._unsent) > self._high and not self._is_full:
+            self._is_full = True
+            self._protocol.pause_writing()
+
+    def _send_rest(self) -> None:
+        try:
+            sent = self._channel.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+            return
+        del self._unsent[:sent]
+        if self._is_full and len(self._unsent) <= self._low:
+            self._is_full = False
+            self._protocol.resume_writing()
+        if not self._unsent:
+            self._watch(self._events & ~EVENT_WRITE)
+            if self._is_closing:
+                self._end()

@@ -39,7 +39,7 @@ class Login:
     def __init__(self, identities: Identities, address: str, failed: FailedLogins) -> None:
         self.proved: Proved | None = None
         self.claimed = ""  # the user of the last login, proved or not
-        self.refusal = ""  # of a token; sent to the client, which may not confirm it
+        self.refusal = ""  # of the last token; sent to the client, which may not confirm it
         self._identities = identities
         self._address = address
         self._failed = failed
@@ -69,7 +69,7 @@ class Login:
         body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
         if header.api is ApiKey.SaslHandshake:
             return self._handshake(header, body.mechanism)
-        if self._login is None or self._login.is_raw:
+        if self._login is None:
             text = "SaslAuthenticate without a handshake"
             code = ErrorCode.ILLEGAL_SASL_STATE
             return _authenticated(header, code, text, b"", ends=text)
@@ -129,7 +129,7 @@ class Login:
         except AuthenticationError:
             self._login = None
             raise
-        self.refusal = login.refusal or self.refusal
+        self.refusal = login.refusal
         if isinstance(taken, bytes):
             return taken, 0
         self.proved, self._login = taken, None

@@ -1,6 +1,7 @@
 """Prepares a new connection for serving: its place, its PROXY header, its TLS handshake.
 
-A connection is counted before anything is done for it.
+A connection is counted before anything is done for it. If it has neither a header nor TLS, it is
+served at once, without a task that prepares it: thousands may come when a broker restarts.
 
 Not here: serving it afterwards (loop.py), the format of PROXY headers (proxy_header.py)."""
 
@@ -24,8 +25,10 @@ from downconvert.serving.places import NoPlaceError, Place
 from .connection import Connection
 from .connection_log import log_handshake, log_refusal
 from .ended import ConnectionEndedError
+from .event_loop import EventLoop
 from .greeting import GREETING, Greeting
 from .proxy_header import Proxied, bytes_missing, parse
+from .socket_transport import SocketTransport
 from .streams import CLIENT, Stream
 
 # The client leaves during its handshake, as probes of an open port do.
@@ -54,7 +57,7 @@ class Reception:
     def __init__(
         self,
         gateway: Host,
-        loop: asyncio.AbstractEventLoop,
+        loop: EventLoop,
         is_stopping: Callable[[], bool],
         spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], "asyncio.Task[None]"],
         connection: Callable[[Stream, Place, Greeting, str], Connection],
@@ -82,6 +85,12 @@ class Reception:
             self._refuse(channel, address, error)
             return
         greeting = Greeting(node_id, channel.send, connection=next(self._numbers))
+        if not has_header and self._gateway.certificates.server is None:
+            self._settle(place)
+            connection = self._connect(channel, place, greeting)
+            if connection is not None:
+                self._spawn(lambda: self._serve(connection))
+            return
         task = self._spawn(
             lambda: self._serve_client(channel, place, greeting, has_header=has_header)
         )
@@ -94,11 +103,14 @@ class Reception:
         for task in self._tasks:
             task.cancel()
 
-    def _keep(self, place: Place, task: "asyncio.Task[None]") -> None:
-        """Lets the connection keep its place until another takes it, or for good if clients need
-        no identity."""
+    def _settle(self, place: Place) -> None:
+        """Lets the connection keep its place for good if clients need no identity."""
         if not self._gateway.config.identities.is_needed:
             place.settle()
+
+    def _keep(self, place: Place, task: "asyncio.Task[None]") -> None:
+        """Lets the connection keep its place until another takes it, or for good."""
+        self._settle(place)
         place.on_evicted = partial(self._evict, task)
 
     def _evict(self, task: "asyncio.Task[None]") -> None:
@@ -126,7 +138,11 @@ class Reception:
                 return
             place = found
             self._keep(place, task)
-        connection = await self._handshake(channel, place, greeting)
+        tls = self._gateway.certificates.server
+        if tls is None:
+            connection = self._connect(channel, place, greeting)
+        else:
+            connection = await self._handshake(tls, channel, place, greeting)
         self._tasks.discard(task)
         del channel, greeting, task  # ten thousand connections may hold them
         if connection is not None:
@@ -162,17 +178,30 @@ class Reception:
             data += piece
         return parse(data)
 
-    async def _handshake(
+    def _connect(
         self, channel: socket.socket, place: Place, greeting: Greeting
+    ) -> Connection | None:
+        """The connection of a client without TLS. None: it has failed."""
+        client = Stream(CLIENT)
+        try:
+            reached = greeting.reached or channel.getsockname()[0]
+            SocketTransport(self._loop, channel, client)
+        except OSError as error:
+            place.release()
+            channel.close()
+            self._log_failed_handshake(place.address, greeting, error)
+            return None
+        return self._connection(client, place, greeting, reached)
+
+    async def _handshake(
+        self, tls: ssl.SSLContext, channel: socket.socket, place: Place, greeting: Greeting
     ) -> Connection | None:
         """Shakes hands. None: the handshake has failed."""
         gateway = self._gateway
         client = Stream(CLIENT)
-        tls, limit = gateway.certificates.server, None
-        if tls is not None:
-            GREETING.set(greeting)
-            tls.sni_callback = self._hear if gateway.config.goes_by_name else None
-            limit = gateway.config.limits.handshake_timeout
+        GREETING.set(greeting)
+        tls.sni_callback = self._hear if gateway.config.goes_by_name else None
+        limit = gateway.config.limits.handshake_timeout
         try:
             reached = greeting.reached or channel.getsockname()[0]
             await self._loop.connect_accepted_socket(

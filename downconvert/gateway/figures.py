@@ -43,10 +43,6 @@ class Latency:
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     seconds: float = 0.0
 
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.seconds += seconds
-
 
 @dataclass(slots=True)
 class Served:
@@ -217,7 +213,8 @@ def _add_one(to: dict[str, Latency], name: str, seconds: float) -> None:
     known = to.get(name)
     if known is None:
         known = to[name] = Latency()
-    known.add(seconds)
+    known.counts[bisect_left(BUCKETS, seconds)] += 1
+    known.seconds += seconds
 
 
 def _add(latencies: Mapping[str, Latency], to: dict[str, Latency]) -> None:

@@ -23,20 +23,21 @@ async def pause(seconds: float, waiter: "asyncio.Future[None]") -> bool:
 
 
 class Deadline:
-    """The time-out of one task, which waits for one thing at a time."""
+    """The time-out of one task, which waits for one thing at a time.
 
-    __slots__ = ("_is_over", "_limit", "_timer", "_timer_at", "_waiter")
+    `limit`: of the wait, by the loop's clock."""
+
+    __slots__ = ("_is_over", "_timer", "_timer_at", "_waiter", "limit")
 
     def __init__(self) -> None:
-        self._limit = 0.0
+        self.limit = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._is_over = False  # whether the current wait has reached its limit
 
     async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
-        """Waits for the future. `limit`: by the loop's clock. TimeoutError: it is not done by
-        then."""
+        """Waits for the future. TimeoutError: it is not done by the limit."""
         self._is_over = False
         if limit is not None:
             self._waiter = waiter
@@ -50,7 +51,7 @@ class Deadline:
 
     def move(self, limit: float) -> None:
         """Moves the limit of the current wait."""
-        self._limit = limit
+        self.limit = limit
         if self._timer is None or self._timer_at > limit:
             self._set(limit)
 
@@ -63,11 +64,11 @@ class Deadline:
         self._timer = None
         if self._waiter is None or self._waiter.done():
             return
-        if self._limit <= self._timer_at:
+        if self.limit <= self._timer_at:
             self._is_over = True
             self._waiter.set_result(None)
         else:
-            self._set(self._limit)
+            self._set(self.limit)
 
     def close(self) -> None:
         """Cancels the timer. A current wait continues without a limit."""

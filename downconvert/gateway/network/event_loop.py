@@ -13,23 +13,53 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final
 
-from .socket_transport import SocketTransport
+from .socket_transport import READABLE, WRITABLE, SocketTransport
 
-READABLE: Final = select.POLLIN
-WRITABLE: Final = select.POLLOUT
+HAS_EPOLL: Final = hasattr(select, "epoll")
+FOREVER: Final = -1.0  # a timeout of epoll
 
 
 class _Selector(selectors.DefaultSelector):
-    """Calls the callbacks of watched files. Returns the other ready files, which are asyncio's."""
+    """asyncio's selector, which also calls the callbacks of watched files.
+
+    It does not return as long as only watched files are ready, because a turn of asyncio's loop
+    costs as much as handling a small request. `has_work`: whether a callback has left work for
+    asyncio's loop."""
+
+    def __init__(self, has_work: Callable[[], bool]) -> None:
+        super().__init__()
+        self._has_work = has_work
+        self._callbacks: dict[int, Callable[[int], None]] = {}
+        self.epoll = select.epoll()  # of the watched files, and of asyncio's selector
+        self.epoll.register(self.fileno(), READABLE)
+
+    def close(self) -> None:
+        self.epoll.close()
+        super().close()
+
+    def watch(self, file: int, callback: Callable[[int], None], events: int) -> None:
+        (self.epoll.modify if file in self._callbacks else self.epoll.register)(file, events)
+        self._callbacks[file] = callback
+
+    def unwatch(self, file: int) -> None:
+        del self._callbacks[file]
+        self.epoll.unregister(file)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        others = []
-        for key, events in super().select(timeout):
-            if type(key.data) is tuple:  # asyncio's handles
-                others.append((key, events))
-            else:
-                key.data(events)
-        return others
+        until = None if timeout is None else monotonic() + timeout
+        callbacks, others = self._callbacks, list[tuple[selectors.SelectorKey, int]]()
+        while True:
+            ready = self.epoll.poll(FOREVER if timeout is None else max(timeout, 0.0))
+            for file, events in ready:
+                callback = callbacks.get(file)
+                if callback is not None:
+                    callback(events)
+                else:  # one of asyncio's files, or one that is not watched any more
+                    others += super().select(0)
+            if others or not ready or self._has_work():
+                return others
+            if until is not None and (timeout := until - monotonic()) <= 0:
+                return others
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -38,22 +68,40 @@ class EventLoop(asyncio.SelectorEventLoop):
     _ready: deque[asyncio.Handle]  # asyncio's: callbacks whose turn has come
 
     def __init__(self) -> None:
-        self._watching = _Selector()
-        super().__init__(self._watching)
+        self._has_new_timer = False
+        self._selecting = _Selector(self._has_work) if HAS_EPOLL else None
+        super().__init__(self._selecting)
 
     time = staticmethod(monotonic)
 
+    def call_at(self, when: float, callback: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+        self._has_new_timer = True
+        return super().call_at(when, callback, *args, **options)
+
+    def _has_work(self) -> bool:
+        """Whether callbacks have left any, or a timer that may be the first."""
+        has_new_timer, self._has_new_timer = self._has_new_timer, False
+        return bool(self._ready) or has_new_timer
+
     def watch(self, file: int, callback: Callable[[int], None], events: int) -> None:
-        """Calls back, with the events of `selectors`, as long as the file is ready for one of
-        them. The callback must not raise."""
-        try:
-            self._watching.register(file, events, callback)
-        except KeyError:  # it is watched already
-            self._watching.modify(file, events, callback)
+        """Calls back whenever the file is ready for one of these events. Errors are told as any
+        of them. The callback must not raise."""
+        if self._selecting is not None:
+            self._selecting.watch(file, callback, events)
+            return
+        self.unwatch(file)
+        if events & READABLE:
+            self.add_reader(file, callback, READABLE)
+        if events & WRITABLE:
+            self.add_writer(file, callback, WRITABLE)
 
     def unwatch(self, file: int) -> None:
         """Calls back no more."""
-        self._watching.unregister(file)
+        if self._selecting is not None:
+            self._selecting.unwatch(file)
+            return
+        self.remove_reader(file)
+        self.remove_writer(file)
 
     def _make_socket_transport(
         self,
@@ -73,10 +121,10 @@ class EventLoop(asyncio.SelectorEventLoop):
         has other work. The wait ends as soon as the loop has any.
 
         Timers may be late by the length of the wait."""
-        if self._ready:
+        if self._ready or self._selecting is None:
             return False
         poll = select.poll()
         poll.register(file, event)
-        poll.register(self._watching, select.POLLIN)  # ready as soon as any of its files is
+        poll.register(self._selecting.epoll, READABLE)  # ready as soon as any of its files is
         ready = poll.poll(milliseconds)
         return len(ready) == 1 and ready[0][0] == file

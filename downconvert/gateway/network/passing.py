@@ -52,7 +52,7 @@ class Passing:
 
     __slots__ = (
         *("_asked", "_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
-        *("_limit", "_limits", "_monotonic", "_session", "_since", "_size", "_upstream"),
+        *("_limits", "_monotonic", "_session", "_since", "_size", "_upstream"),
         *("_time", "_translation", "_waits_for_client", "requests"),
     )
 
@@ -75,7 +75,6 @@ class Passing:
         self._since = 0.0  # when the broker could begin to answer the first of them
         self._left = 0  # bytes that are missing of an answer that is partly sent
         self._size = 0  # of that answer
-        self._limit = 0.0  # when the answer, or the client's next request, is overdue
         self._is_open = False  # whether requests may pass now
         self._is_last = False
         self._waits_for_client = False  # so that no more is sent to it
@@ -118,7 +117,7 @@ class Passing:
         ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: no request comes."""
         client = self._client
         self._is_open = not self._is_last
-        self._limit = self._monotonic() + self._limits.idle_timeout
+        client.deadline.limit = self._monotonic() + self._limits.idle_timeout
         try:
             client.look_again()
             while self._failure is None:
@@ -132,7 +131,7 @@ class Passing:
                 elif client.has_ended and not client.available and len(self._asked) <= 1:
                     raise ConnectionEndedError(CLIENT)
                 else:
-                    await client.more(self._limit)
+                    await client.more(client.deadline.limit)
             raise self._taken_failure()
         except TimeoutError as error:
             if self.is_idle:
@@ -207,14 +206,14 @@ class Passing:
         """The broker can answer the first request from now on."""
         self._since = now
         wait = self._asked[0][3] if self._translation is None else self._translation.wait
-        self._move(now + self._limits.request_timeout + wait)
+        self._client.deadline.move(now + self._limits.request_timeout + wait)
 
     # --- answers
 
     def _take_answers(self, data: memoryview) -> int:
         """Sends received bytes to the client if possible. Returns how many were taken."""
         asked = self._asked
-        if self.is_idle or self._waits_for_client or self._failure is not None:
+        if self._waits_for_client or self._failure is not None:
             return 0
         now, end = self._monotonic(), len(data)
         if self._translation is not None:
@@ -234,7 +233,7 @@ class Passing:
                 self._fail(BadRequestError("the cluster answered another request"))
                 break
             if stop > end and end - at < PART_MIN:  # more comes soon, and both are sent at once
-                self._move(now + self._limits.request_timeout)
+                self._client.deadline.move(now + self._limits.request_timeout)
                 break
             self._began(now)
             self._size = stop - at
@@ -258,7 +257,7 @@ class Passing:
             self._client.wake()
             return 0
         if stop > len(data):
-            self._move(now + self._limits.request_timeout)
+            self._client.deadline.move(now + self._limits.request_timeout)
             return 0
         self._began(now)
         try:
@@ -311,7 +310,7 @@ class Passing:
                 client.wake()
                 return
         if self._left:
-            self._move(now + self._limits.request_timeout)
+            self._client.deadline.move(now + self._limits.request_timeout)
         elif self._failure is None:
             self._continue(now)
 
@@ -321,14 +320,10 @@ class Passing:
         if self._asked:
             self._expect(now)
         else:
-            self._move(now + self._limits.idle_timeout)
+            self._client.deadline.move(now + self._limits.idle_timeout)
         client.look_again()
         if self._is_last or client.has_ended or (client.available and not self._asked):
             client.wake()
-
-    def _move(self, limit: float) -> None:
-        self._limit = limit
-        self._client.deadline.move(limit)
 
     def _began(self, now: float) -> None:
         assert self._upstream is not None

@@ -6,12 +6,14 @@ for each arrival. Thousands of clients may connect at once, and most requests ar
 Not here: TLS, which has asyncio's transports; what is done with the bytes (streams.py)."""
 
 import asyncio
+import select
 import socket
 from asyncio.transports import Transport
 from collections.abc import Callable
-from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, Protocol
 
+READABLE: Final = select.POLLIN
+WRITABLE: Final = select.POLLOUT
 LOW: Final = 4  # writing resumes once the queue has this part of its limit or less
 
 
@@ -49,7 +51,7 @@ class SocketTransport(Transport):
         self._is_lost = False  # whether nothing more is received or sent
         self._events = 0  # those that are watched
         protocol.connection_made(self)
-        self._watch(EVENT_READ)
+        self._watch(READABLE)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._channel if name == "socket" else default
@@ -62,7 +64,7 @@ class SocketTransport(Transport):
         if not self._is_closing:
             self._is_closing = True
             if self._unsent:
-                self._watch(EVENT_WRITE)
+                self._watch(WRITABLE)
             else:
                 self._end()
 
@@ -99,9 +101,21 @@ class SocketTransport(Transport):
     def _take_events(self, events: int) -> None:
         """Called by the event loop when the socket is ready."""
         try:
-            if events & EVENT_READ and self._events & EVENT_READ:
-                self._receive()
-            if events & EVENT_WRITE and self._events & EVENT_WRITE:
+            if self._events & READABLE and events & ~WRITABLE:
+                protocol = self._protocol
+                try:
+                    size = self._channel.recv_into(protocol.get_buffer(-1))
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    self.abort()
+                else:
+                    if size:
+                        protocol.buffer_updated(size)
+                    else:
+                        protocol.eof_received()
+                        self.close()
+            if self._events & WRITABLE and events & ~READABLE:
                 self._send_rest()
         except Exception as error:  # a defect: it must not end the loop
             context = {"message": "a defect in an event of a socket", "exception": error}
@@ -111,26 +125,11 @@ class SocketTransport(Transport):
     # --- reading
 
     def pause_reading(self) -> None:
-        self._watch(self._events & ~EVENT_READ)
+        self._watch(self._events & ~READABLE)
 
     def resume_reading(self) -> None:
         if not self._is_closing:
-            self._watch(self._events | EVENT_READ)
-
-    def _receive(self) -> None:
-        protocol = self._protocol
-        try:
-            size = self._channel.recv_into(protocol.get_buffer(-1))
-        except BlockingIOError:
-            return
-        except OSError:
-            self.abort()
-            return
-        if size:
-            protocol.buffer_updated(size)
-        else:
-            protocol.eof_received()
-            self.close()
+            self._watch(self._events | READABLE)
 
     # --- writing
 
@@ -157,7 +156,7 @@ class SocketTransport(Transport):
             if sent == len(data):
                 return
             data = memoryview(data)[sent:]
-            self._watch(self._events | EVENT_WRITE)
+            self._watch(self._events | WRITABLE)
         self._unsent += data
         self._pause_if_full()
 
@@ -179,6 +178,6 @@ class SocketTransport(Transport):
             self._is_full = False
             self._protocol.resume_writing()
         if not self._unsent:
-            self._watch(self._events & ~EVENT_WRITE)
+            self._watch(self._events & ~WRITABLE)
             if self._is_closing:
                 self._end()

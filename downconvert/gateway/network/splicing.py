@@ -12,7 +12,8 @@ from records.units import KiB, MiB
 
 from . import pipes
 from .ended import ConnectionEndedError, taken_failure
-from .event_loop import READABLE, WRITABLE, EventLoop
+from .event_loop import EventLoop
+from .socket_transport import READABLE, WRITABLE
 from .streams import PIECE_SIZE, Stream
 from .tcp import unsent
 

@@ -43,9 +43,9 @@ class Stream(asyncio.BufferedProtocol):
     when the other side goes."""
 
     __slots__ = (  # thousands of idle streams exist
-        *("_abort_timer", "_buffer_size", "_family", "_is_eof", "_is_lost", "_is_paused"),
+        *("_abort_timer", "_buffer_size", "_family", "_is_lost", "_is_paused"),
         *("_may_write", "_receiver", "_reader", "_writer", "available", "beside", "deadline"),
-        *("file", "is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
+        *("file", "has_ended", "is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
     )
 
     def __init__(
@@ -61,7 +61,8 @@ class Stream(asyncio.BufferedProtocol):
         # content is valid until it returns.
         self.on_arrival: Callable[[memoryview], int] | None = None
         self.available, self._buffer_size = NOTHING, buffer_size  # received and not taken
-        self._is_paused = self._is_eof = self._is_lost = False
+        self.has_ended = False  # whether the other side sends no more
+        self._is_paused = self._is_lost = False
         self._abort_timer: asyncio.TimerHandle | None = None  # after closing
         self.deadline = Deadline()
         self._reader: asyncio.Future[None] | None = None
@@ -117,7 +118,7 @@ class Stream(asyncio.BufferedProtocol):
         wake(self._reader)
 
     def eof_received(self) -> bool:
-        self._is_eof = True
+        self.has_ended = True
         wake(self._reader)
         wake(self._writer)
         wake(self.beside)
@@ -125,7 +126,7 @@ class Stream(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._is_eof = self._is_lost = True
+        self.has_ended = self._is_lost = True
         self._may_write = False
         self.deadline.close()
         if self._abort_timer is not None:
@@ -149,16 +150,12 @@ class Stream(asyncio.BufferedProtocol):
 
     # --- reading
 
-    @property
-    def has_ended(self) -> bool:
-        return self._is_eof
-
     async def ensure(self, size: int, limit: float | None = None) -> None:
         """Waits until so many bytes are there; at most BUFFER_SIZE. `limit`: by the loop's clock.
         ConnectionEndedError, TimeoutError."""
         assert size <= BUFFER_SIZE
         while len(self.available) < size:
-            if self._is_eof:
+            if self.has_ended:
                 raise ConnectionEndedError(self.peer)
             await self.more(limit)
 
@@ -199,13 +196,13 @@ class Stream(asyncio.BufferedProtocol):
         if piece:
             sink(piece)
             self.consume(len(piece))
-        elif self._is_eof:
+        elif self.has_ended:
             raise ConnectionEndedError(self.peer)
         receiver = Receiver(sink, size - len(piece), piece_size, may_continue)
         if not receiver.is_done():
             self._receiver = receiver
             try:
-                while self._receiver is not None and not self._is_eof:
+                while self._receiver is not None and not self.has_ended:
                     self.resume_reading()
                     self._reader = asyncio.get_running_loop().create_future()
                     await self._moves(self._reader, lambda: -receiver.left)
@@ -222,7 +219,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def may_bring(self, size: int) -> bool:
         """Whether so many bytes are there or may still arrive."""
-        left: int | None = 0 if self._is_eof else None
+        left: int | None = 0 if self.has_ended else None
         if left is None and self.is_plain:
             left = last_bytes(self.file)  # while paused, an end is not noticed
         return left is None or len(self.available) + left >= size
@@ -252,7 +249,7 @@ class Stream(asyncio.BufferedProtocol):
     async def drain(self) -> None:
         """Waits until few bytes are queued for writing. ConnectionEndedError, TimeoutError."""
         while not self._may_write:
-            if self._is_eof or self.transport.is_closing():
+            if self.has_ended or self.transport.is_closing():
                 raise ConnectionEndedError(self.peer)
             self._writer = asyncio.get_running_loop().create_future()
             await self._moves(

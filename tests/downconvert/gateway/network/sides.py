@@ -32,8 +32,10 @@ BROKER = Address("broker.test", 9092)
 class Timer:
     def __init__(self) -> None:
         self.limits: list[float] = []
+        self.limit = 0.0
 
     def move(self, limit: float) -> None:
+        self.limit = limit
         self.limits.append(limit)
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from downconvert.gateway.network import event_loop
 from downconvert.gateway.network.event_loop import EventLoop
 from downconvert.gateway.network.socket_transport import SocketTransport
 
@@ -48,6 +49,12 @@ class Told(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.calls.append("resume")
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["epoll", "as on other systems"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not request.param:
+        monkeypatch.setattr(event_loop, "HAS_EPOLL", False)
 
 
 Use: TypeAlias = Callable[[SocketTransport, Told, socket.socket], Awaitable[None]]

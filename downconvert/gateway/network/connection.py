@@ -1,16 +1,17 @@
 """Serves one client, from its first byte to its last: reads requests, runs sessions, sends answers.
 
 The client's connection and the one to the cluster are closed together. A client must notice that
-its broker has gone, so that it asks for metadata as it does with any broker."""
+its broker has gone, so that it asks for metadata as it does with any broker.
+
+Not here: the connection to the cluster (broker_link.py)."""
 
 from asyncio import Future, get_running_loop
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 
 from downconvert.gateway.figures import Counters, End
-from downconvert.gateway.session import headers
 from downconvert.gateway.session.exchanges import (
     ASK_API_VERSIONS,
     Answer,
@@ -20,7 +21,6 @@ from downconvert.gateway.session.exchanges import (
     Nothing,
     Pause,
     Reply,
-    Result,
     Step,
     Turn,
     Whole,
@@ -30,14 +30,15 @@ from downconvert.gateway.session.exchanges import (
 )
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.spool import MEMORY_MAX, Spool
-from downconvert.gateway.session.waiting import Waits
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey
 from downconvert.serving.places import EVICTED, Place
 from records import RecordsError
 
+from .broker_link import BrokerLink
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
+from .cluster_broker import ClusterBroker
 from .conversion_pool import TimedPool
 from .deadline import pause, wake
 from .delivery import SOON, Delivery
@@ -45,25 +46,23 @@ from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
 from .passing import Passing
 from .streams import CLIENT, Stream
 from .translating import Translation
-from .upstream import INLINE_MAX, Upstream
+from .upstream import INLINE_MAX
 
 
 class Connection:
-    """A client's connection and the broker's connection that was made for it."""
+    """The connection of a client."""
 
     __slots__ = (  # thousands of idle connections exist
-        *("_before_answer", "_client", "_client_gone", "_clock", "_counters", "_ended_broker"),
-        *("_cached_versions", "_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
-        *("_mute", "_muted_until", "_pause", "_pool", "_reach", "_recent_versions"),
-        *("_served", "_upstream", "_waits", "is_evicted", "passing", "place", "session"),
+        *("_before_answer", "_client", "_clock", "_counters", "_ended_broker", "_is_idle"),
+        *("_is_last", "_is_over", "_is_small", "_link", "_mute", "_muted_until", "_pause"),
+        *("_pool", "_served", "is_evicted", "passing", "place", "session"),
     )
 
     def __init__(
         self,
         client: Stream,
         session: Session,
-        reach: Callable[[], Coroutine[Any, Any, Upstream]],
-        recent_api_versions: Callable[[], Message | None],
+        broker: ClusterBroker,
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
         pool: TimedPool,
@@ -75,24 +74,21 @@ class Connection:
         place.on_evicted = self._evict
         self._counters = counters
         self._ended_broker = ""  # one that closed between two requests
-        self._client_gone = False  # it left while waiting, so the broker's connection was closed
         self._client = client
         self.session = session
         self.passing = Passing(client, session, counters, clock, monotonic)
-        self._reach = reach
-        self._recent_versions = recent_api_versions
-        self._cached_versions: Message | None = None  # until the broker is reached
+        self._link = BrokerLink(client, session, broker, self.passing)
+        self._link.on_waiting = self._client_ended  # it may have gone before
+        self._link.on_end = self._upstream_ended
         self._clock = clock
         self._before_answer = before_answer  # makes brokers named in an answer reachable
         self._pool = pool
-        self._upstream: Upstream | None = None
-        self._waits = Waits()
         self._is_idle = True
         self._is_over = False  # the client has gone, or will be disconnected
         self._mute: Future[None] | None = None  # while muted; done when the connection is over
         self._muted_until = 0.0  # by perf_counter: the client exceeds its rate
         self._is_small = True  # the cluster's answers to the request are in memory
-        self._is_waiting = self._is_last = False  # waiting: for the cluster's answer
+        self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
 
@@ -111,7 +107,7 @@ class Connection:
         if self.is_evicted:
             return End.REFUSED
         if isinstance(error, ConnectionEndedError):
-            if error.peer != CLIENT and not self._client_gone:
+            if error.peer != CLIENT and not self._link.has_client_gone:
                 return End.CLUSTER
             if self.session.identity.refusal:
                 return End.LOGIN
@@ -133,7 +129,7 @@ class Connection:
         try:
             while not self._is_last:
                 self._is_idle = True
-                if self._upstream is not None and self._upstream.stream.has_ended:
+                if self._link.has_ended:
                     self._upstream_ended()  # while a request was under way
                 begun = await self.passing.run()
                 if begun is None and self._is_last:
@@ -200,8 +196,7 @@ class Connection:
         """Closes the connection. Written bytes are still sent."""
         self._set_over()
         self._client.close()
-        if self._upstream is not None:
-            self._upstream.close()
+        self._link.close()
 
     def _client_ended(self) -> None:
         """Closes the broker's connection if the client has gone while it waits for an answer.
@@ -210,15 +205,13 @@ class Connection:
             wake(self._pause)
         if self._client.has_ended and not self._client.available:
             self._set_over()
-            if self._is_waiting and self._upstream is not None:
-                self._client_gone = True
-                self._upstream.close()
+            self._link.client_ended()
 
     def _upstream_ended(self) -> None:
         if not self.passing.is_idle:
             self.passing.broker_ended()
-        elif self._upstream is not None and self._is_idle and not self._client.available:
-            self._ended_broker = "" if self._client_gone else self._upstream.stream.peer
+        elif self._is_idle and not self._client.available:
+            self._ended_broker = "" if self._link.has_client_gone else self._link.peer
             self._client.close()
 
     async def _exchange(self, size: int, begun: Translation | None) -> None:
@@ -263,13 +256,14 @@ class Connection:
             if step is not None:
                 pass
             elif spool is not None and not spool.is_whole:
-                assert self._upstream is not None
-                answer = delivery.receive(self._upstream.stream, spool, steps, make_result)
-                step = await self._while_waiting(answer)
+                answer = delivery.receive(self._link.stream, spool, steps, make_result)
+                step = await self._link.while_waiting(answer)
             elif takes_time:
                 step = await delivery.advance(steps, make_result)
-            else:
+            elif self.session.identity.is_timed:
                 step = self._pool.here(partial(advance, steps, make_result))
+            else:
+                step = advance(steps, make_result)
             match step:
                 case Turn():
                     make_result, takes_time = nothing, perf_counter() >= until
@@ -280,12 +274,11 @@ class Connection:
                     whole = await request.whole()
                     make_result, takes_time = partial(same, whole), len(whole) > INLINE_MAX
                 case Ask() if step is ASK_API_VERSIONS:
-                    make_result, takes_time = partial(same, await self._ask_api_versions()), False
+                    make_result, takes_time = partial(same, await self._link.api_versions()), False
                 case Ask():
-                    upstream = await self._reached()
                     correlation_id = None if begun is None else begun.correlation_id
                     is_fetch, begun = step.api is ApiKey.Fetch, None
-                    make_result, spool = await self._ask(upstream, step, request, correlation_id)
+                    make_result, spool = await self._link.ask(step, request, correlation_id)
                     self._is_small &= spool is None or spool.size <= MEMORY_MAX
                     takes_time = not self._is_small
                     if is_fetch and takes_time:
@@ -295,57 +288,6 @@ class Connection:
                 case _:
                     return step
             step = None
-
-    async def _ask_api_versions(self) -> Message:
-        """The versions that the broker serves. Another connection may have just asked for them."""
-        if self._upstream is None and (answer := self._recent_versions()) is not None:
-            self._cached_versions = answer
-            return answer
-        return (await self._reached()).take_api_versions()
-
-    async def _reached(self) -> Upstream:
-        """The connection to the broker. Unidentified clients never need it."""
-        if self._upstream is None:
-            self._upstream = await self._while_waiting(self._reach())
-            self._upstream.stream.on_end = self._upstream_ended
-            self.passing.reach(self._upstream)
-            known = self._cached_versions
-            if known is not None and self._upstream.take_api_versions().api_keys != known.api_keys:
-                raise UnreachableError("the broker serves other versions than a moment ago")
-        self._upstream.asked_for = self.session.api
-        return self._upstream
-
-    async def _ask(
-        self, upstream: Upstream, asked: Ask, request: ClientRequest, correlation_id: int | None
-    ) -> tuple[Callable[[], Message], Spool | None]:
-        """Asks the cluster. Returns the function that reads its response, and the response. A large
-        one has not arrived whole. `correlation_id`: of the request, if it has been sent already."""
-        # It is sent even if the client has gone: brokers handle all requests they have received.
-        if asked.body is not None:
-            wait = self._waits.of_body(asked.api, asked.body)
-            if correlation_id is None:
-                correlation_id = await upstream.send(asked)
-            if not asked.expects_response:
-                return Message, None
-        else:
-            await request.pass_to(upstream.stream)
-            header = headers.parse(request.prefix)
-            wait = self._waits.of_frame(header, request.prefix)
-            correlation_id = header.correlation_id
-        spool = await self._while_waiting(upstream.answer(wait))
-        read = partial(asked.answer, spool, correlation_id)
-        if spool.size > MEMORY_MAX and upstream.stream.is_plain:
-            return read, spool
-        await self._while_waiting(upstream.receive(spool))
-        return read, spool
-
-    async def _while_waiting(self, answer: Coroutine[Any, Any, Result]) -> Result:
-        self._is_waiting = True
-        try:
-            self._client_ended()  # it may have gone before
-            return await answer
-        finally:
-            self._is_waiting = False
 
     def _charge(self, received: int, sent: int) -> float:
         """Returns the seconds for which the client is muted from now on. It sent `received` bytes,
@@ -373,17 +315,8 @@ class Connection:
                 if seconds and throttled is not None:
                     send = throttled(seconds)
                 return send, ends
-            case Forward(header, expects_response, throttle):
-                upstream = await self._reached()
-                await request.pass_to(upstream.stream)
-                if not expects_response:
-                    charge(0)
-                    return None
-                wait = self._waits.of_frame(header, request.prefix)
-                forward = upstream.forward_response(
-                    self._client, header.correlation_id, wait, charge, throttle
-                )
-                await self._while_waiting(forward)
+            case Forward():
+                await self._link.forward(reply, request, charge)
             case Nothing():
                 charge(0)
             case HangUp():

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from math import inf
 from threading import Lock, Thread
@@ -18,7 +17,6 @@ from typing import Any, Final, Protocol
 from downconvert.access.identity import common_name
 from downconvert.access.rights import ConfigError
 from downconvert.gateway.figures import End
-from downconvert.gateway.security import Credentials
 from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.shared import Shared
@@ -28,20 +26,19 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.line_budget import SECOND
 from downconvert.serving.places import Place, Places
 from downconvert.serving.trimming import Trimming
-from records.budget import MemoryBudget
 from records.logged import log_of, with_log_fields
 
 from .accepting import Accepting
+from .cluster_broker import Cluster, ClusterBroker
 from .connection import Connection
 from .connection_log import log_defect, log_end
-from .conversion_pool import ConversionPool, TimedPool
+from .conversion_pool import TimedPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .event_loop import EventLoop
 from .greeting import Greeting, no_traceback_for_names
 from .listeners import ListensFor, why
 from .reception import Host, Reception
 from .streams import Stream
-from .upstream import Upstream, reach
 
 LOG: Final = log_of(__name__)
 METADATA_VERSION: Final = 1  # the first that can ask for no topics
@@ -49,18 +46,14 @@ EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, Unreacha
 RETRY_SECONDS: Final = 1.0  # until a silent cluster is asked again; doubled each time
 
 
-class Owner(Host, Protocol):
+class Owner(Host, Cluster, Protocol):
     """The parts of a gateway (server.py) that the loop needs."""
 
-    pool: ConversionPool
-    budget: MemoryBudget
     places: Places
     listeners: ListensFor
-    cluster_failure: str | None
 
     @property
     def shared(self) -> Shared: ...
-    def report_broker(self, address: Address, reason: str | None) -> None: ...
 
 
 class ServingLoop:
@@ -71,6 +64,7 @@ class ServingLoop:
         self._loop = EventLoop()
         self._thread = Thread(target=with_log_fields(self._run), name="gateway", daemon=True)
         self._listeners: dict[int, list[Accepting]] = {}
+        self._brokers: dict[int, ClusterBroker] = {}  # by node
         self.connections: set[Connection] = set()  # those that are served
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -212,7 +206,7 @@ class ServingLoop:
             seconds = self._gateway.config.refresh_seconds
             try:
                 security = self._gateway.config.security
-                upstream = await self._reach(BOOTSTRAP, security.credentials)
+                upstream = await self._broker(BOOTSTRAP).reach(security.credentials)
                 try:
                     ask = Ask(ApiKey.Metadata, METADATA_VERSION, Message(topics=[]))
                     answer = await upstream.ask(ask)
@@ -250,30 +244,10 @@ class ServingLoop:
 
     # --- connections
 
-    async def _reach(self, node_id: int, credentials: Credentials | None) -> Upstream:
-        gateway = self._gateway
-        config = gateway.config
-        security = replace(config.security, credentials=credentials)
-        addresses = gateway.topology.addresses(node_id)
-        try:
-            reached = await reach(
-                addresses,
-                replace(config, security=security),
-                gateway.certificates.cluster,
-                gateway.report_broker,
-                pool=gateway.pool,
-                budget=gateway.budget,
-            )
-        except UnreachableError as error:
-            if node_id == BOOTSTRAP:
-                gateway.cluster_failure = str(error)
-            raise
-        if reached.api_versions is not None:
-            gateway.topology.set_broker_api_versions(
-                node_id, reached.api_versions, self._loop.time()
-            )
-        reached.on_answer = gateway.counters.broker_answered
-        return reached
+    def _broker(self, node_id: int) -> ClusterBroker:
+        if node_id not in self._brokers:
+            self._brokers[node_id] = ClusterBroker(self._gateway, node_id, self._loop.time)
+        return self._brokers[node_id]
 
     def _connection(
         self, client: Stream, place: Place, greeting: Greeting, reached: str
@@ -286,12 +260,10 @@ class ServingLoop:
         advertised = gateway.config.advertised_to(greeting.name, reached)
         session = Session(gateway.shared, place.address, advertised, certificate, spoken)
         session.identity.connection = greeting.connection
-        node_id = greeting.node_id
         connection = Connection(
             client,
             session,
-            lambda: self._reach(node_id, session.identity.credentials),
-            lambda: gateway.topology.recent_api_versions(node_id, self._loop.time()),
+            self._broker(greeting.node_id),
             time.time,
             self._know_nodes,
             TimedPool(gateway.pool),

@@ -138,8 +138,12 @@ class ClientIdentity:
     @property
     def has_fetch_rate(self) -> bool:
         """Whether a rate applies to its fetches."""
-        access = self.access
-        return access.consumer_byte_rate is not None or access.request_percentage is not None
+        return self.access.consumer_byte_rate is not None or self.is_timed
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the gateway's time for its requests is limited."""
+        return self.access.request_percentage is not None
 
     @property
     def keeps_place(self) -> bool:

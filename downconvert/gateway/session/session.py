@@ -157,7 +157,7 @@ class Session:
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
-        throttle, is_timed = self._throttle_field(header), self._is_timed
+        throttle, is_timed = self._throttle_field(header), self.identity.is_timed
         has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
         is_seen = LOG.isEnabledFor(logging.DEBUG) or self.identity.audits(header.key)
         if expects_response and not has_rate and not is_seen:
@@ -279,7 +279,7 @@ class Session:
     def _says_how_long_at_its_end(self, header: Header) -> bool:
         """Whether the request is a produce of a client with a rate. Its answer is made here: the
         position of the throttle time depends on all fields before it."""
-        has_rate = self.identity.access.producer_byte_rate is not None or self._is_timed
+        has_rate = self.identity.access.producer_byte_rate is not None or self.identity.is_timed
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
@@ -288,11 +288,6 @@ class Session:
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
         return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
-
-    @property
-    def _is_timed(self) -> bool:
-        """Whether the gateway's time for the client's requests is limited."""
-        return self.identity.access.request_percentage is not None
 
     def _names(self, header: Header) -> tuple[str, ...]:
         """The names by which rules know the client."""

@@ -96,6 +96,17 @@ class Gateway(Startable):
         self.lines = LineBudget()
         self.audit = Audit(self.lines, clock)
         self._clock = clock
+        self._shared = Shared(
+            config,
+            self.topology,
+            self.census,
+            self.failed_logins,
+            self.quotas,
+            self.admissions,
+            self.last_old,
+            self.audit,
+            self.requests,
+        )
         self._loop = ServingLoop(self)
 
     def start(self) -> None:
@@ -190,17 +201,9 @@ class Gateway(Startable):
     @property
     def shared(self) -> Shared:
         """The objects that new sessions share."""
-        return Shared(
-            self.config,
-            self.topology,
-            self.census,
-            self.failed_logins,
-            self.quotas,
-            self.admissions,
-            self.last_old,
-            self.audit,
-            self.requests,
-        )
+        if self._shared.config is not self.config:
+            self._shared = replace(self._shared, config=self.config)
+        return self._shared
 
     def admit(self, address: str) -> Place:
         """Gives a connection a place, to be released by the caller. NoPlaceError: it is refused."""

@@ -24,6 +24,8 @@ def log_end(
     lines: LineBudget, connection: Connection, reason: End, text: str, seconds: float, now: float
 ) -> None:
     """Logs the end of a connection: its client, why it ended, its duration and its requests."""
+    if reason not in WARNED and not LOG.isEnabledFor(logging.INFO):
+        return
     session, identity = connection.session, connection.session.identity
     fields = {
         "client": session.address,

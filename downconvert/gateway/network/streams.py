@@ -43,7 +43,7 @@ class Stream(asyncio.BufferedProtocol):
     when the other side goes."""
 
     __slots__ = (  # thousands of idle streams exist
-        *("_abort_timer", "_buffer_size", "_family", "_is_lost", "_is_paused"),
+        *("_abort_timer", "_buffer_size", "_is_lost", "_is_paused"),
         *("_may_write", "_receiver", "_reader", "_writer", "available", "beside", "deadline"),
         *("file", "has_ended", "is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
     )
@@ -72,7 +72,6 @@ class Stream(asyncio.BufferedProtocol):
         self._receiver: Receiver | None = None
         self.transport: asyncio.Transport
         self.file: int
-        self._family: int
         self.is_plain: bool  # whether written bytes go out unencrypted
 
     # --- what the event loop calls
@@ -81,8 +80,7 @@ class Stream(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_MAX)
-        raw = transport.get_extra_info("socket")
-        self.file, self._family = raw.fileno(), int(raw.family)
+        self.file = transport.get_extra_info("socket").fileno()
         self.is_plain = transport.get_extra_info("sslcontext") is None
         if not self.is_plain:
             # When the other side ends, asyncio decrypts into one buffer and drops the rest. So it
@@ -298,7 +296,8 @@ class Stream(asyncio.BufferedProtocol):
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
         # As they are given, nothing has to be asked of the system.
-        copy = socket.socket(self._family, socket.SOCK_STREAM, 0, os.dup(self.file))
+        family = self.transport.get_extra_info("socket").family
+        copy = socket.socket(family, socket.SOCK_STREAM, 0, os.dup(self.file))
         copy.setblocking(False)
         return copy
 
@@ -338,7 +337,8 @@ class Stream(asyncio.BufferedProtocol):
         """Closes. Written bytes are still sent, if the other side takes them soon."""
         if not self.transport.is_closing():  # a TLS transport that is closed again is of no use
             self.transport.close()
-        if not self._is_lost and self._abort_timer is None:  # TLS may wait with an empty queue
+        is_sent = self.is_plain and not self.transport.get_write_buffer_size()
+        if not (self._is_lost or is_sent) and self._abort_timer is None:  # TLS may wait anyway
             call_later = asyncio.get_running_loop().call_later
             self._abort_timer = call_later(LINGER, self.transport.abort)
 

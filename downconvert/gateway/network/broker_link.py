@@ -91,7 +91,7 @@ class BrokerLink:
             known = self._cached_versions
             if known is not None and self._upstream.take_api_versions().api_keys != known.api_keys:
                 raise UnreachableError("the broker serves other versions than a moment ago")
-        self._upstream.asked_for = self._session.api
+        self._upstream.api = self._session.api
         return self._upstream
 
     async def ask(

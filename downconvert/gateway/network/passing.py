@@ -3,7 +3,7 @@
 No task is woken for them, and they have no timer of their own: the time-out of the client's
 connection is moved. A client may send further requests before the first one is answered. They are
 forwarded at once, and the broker answers them in order. An old fetch is translated in the same way
-(translating.py), while no other request is under way.
+(translated_fetches.py), while no other request is under way.
 
 The connection's task takes over if a request must be examined, if an answer is large (it is
 spliced), or if the client does not read its answers.
@@ -11,36 +11,33 @@ spliced), or if the client does not read its answers.
 Not here: which requests pass (passed_kind.py), handling of others (connection.py)."""
 
 from collections.abc import Callable
-from functools import partial
 from struct import Struct
 from typing import Final, TypeAlias
 
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import Counters
 from downconvert.gateway.session.client_identity import FETCH
-from downconvert.gateway.session.exchanges import Answer, Ask
 from downconvert.gateway.session.passed_kind import PassedKind
-from downconvert.gateway.session.repeated import Answered, key_of
 from downconvert.gateway.session.session import Session
 from downconvert.protocol.errors import BadRequestError
-from downconvert.protocol.responses import ResponseSend
 from records import RecordsError
 
 from .ended import ConnectionEndedError, SilentBrokerError, StalledError, UnreachableError
 from .splicing import WORTHWHILE, forward
 from .streams import CLIENT, Stream
-from .translating import OLD_FETCHES, Translation
-from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream, framed
+from .translated_fetches import TranslatedFetches
+from .translating import Translation
+from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream
 
 REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
 ANSWER: Final = Struct(">ii")  # length, correlation id
 RAISED: Final = Exception()  # in place of an error that the task has raised
-ASKED_MAX: Final = 32  # unanswered requests of one client
+UNANSWERED_MAX: Final = 32  # unanswered requests of one client
 PART_MIN: Final = 4096  # bytes of an answer that are sent before the rest of it has arrived
 
-# A forwarded request: correlation id, kind, arrival time, the seconds that the broker may wait, and
-# its bytes.
-Asked: TypeAlias = tuple[int, PassedKind, float, float, int]
+# A forwarded request without an answer: correlation id, kind, arrival time, the seconds that the
+# broker may wait, and its size in bytes.
+Unanswered: TypeAlias = tuple[int, PassedKind, float, float, int]
 
 
 class Passing:
@@ -50,9 +47,9 @@ class Passing:
     `requests`: how many were answered."""
 
     __slots__ = (
-        *("_asked", "_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
-        *("_limits", "_monotonic", "_session", "_since", "_size", "_upstream"),
-        *("_time", "_translation", "_waits_for_client", "requests"),
+        *("_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
+        *("_limits", "_monotonic", "_session", "_since", "_size", "_translated"),
+        *("_unanswered", "_upstream", "_waits_for_client", "requests"),
     )
 
     def __init__(
@@ -70,7 +67,7 @@ class Passing:
         self._clock = clock
         self._monotonic = monotonic
         self._limits: Limits = session.shared.config.limits
-        self._asked: list[Asked] = []  # a deque takes 700 bytes even if it is empty
+        self._unanswered: list[Unanswered] = []  # a deque takes 700 bytes even if it is empty
         self._since = 0.0  # when the broker could begin to answer the first of them
         self._left = 0  # bytes that are missing of an answer that is partly sent
         self._size = 0  # of that answer
@@ -78,15 +75,14 @@ class Passing:
         self._is_last = False
         self._waits_for_client = False  # so that no more is sent to it
         self._failure: Exception | None = None
-        self._time = 0.0  # time of day at which the translated fetch arrived
-        self._translation: Translation | None = None  # under way, while no other request is
+        self._translated = TranslatedFetches(session, counters)  # one, while no request is passed
         self._upstream: Upstream | None = None
         client.on_arrival = self._take_requests
 
     @property
     def is_idle(self) -> bool:
         """Whether no request is under way."""
-        return not self._asked and self._translation is None
+        return not self._unanswered and self._translated.current is None
 
     @property
     def queued_bytes(self) -> int:
@@ -122,12 +118,12 @@ class Passing:
             while self._failure is None:
                 if self._waits_for_client:
                     await self._send_rest()
-                elif self._translation is not None and self._translation.is_for_task:
-                    return self._hand_over()
+                elif (current := self._translated.current) is not None and current.is_for_task:
+                    return self._translated.hand_over()
                 elif self.is_idle and (client.available or self._is_last):
                     return None
                 # Nobody waits for the last answer. Brokers still handle the requests before it.
-                elif client.has_ended and not client.available and len(self._asked) <= 1:
+                elif client.has_ended and not client.available and len(self._unanswered) <= 1:
                     raise ConnectionEndedError(CLIENT)
                 else:
                     await client.more(client.deadline.limit)
@@ -143,16 +139,16 @@ class Passing:
 
     def _take_requests(self, data: memoryview) -> int:
         """Forwards the received requests that can pass. Returns their size."""
-        if not self._is_open or self._is_last or self._translation is not None:
+        if not self._is_open or self._is_last or self._translated.current is not None:
             return 0
-        session, asked, upstream = self._session, self._asked, self._upstream
+        session, unanswered, upstream = self._session, self._unanswered, self._upstream
         if upstream is None or not upstream.stream.is_writable() or self._failure is not None:
             return 0
         now, time, kinds = self._monotonic(), self._clock(), session.passed
         if session.identity.has_expired(time):
             return 0
-        at, end, was_idle = 0, len(data), not asked
-        while end - at >= REQUEST.size and len(asked) < ASKED_MAX:
+        at, end, was_idle = 0, len(data), not unanswered
+        while end - at >= REQUEST.size and len(unanswered) < UNANSWERED_MAX:
             size, kind, correlation_id = REQUEST.unpack_from(data, at)
             stop, known = at + LENGTH.size + size, kinds.get(kind)
             if known is None or stop > end:
@@ -164,11 +160,11 @@ class Passing:
             if wait is None:
                 break
             session.shared.census.count_again(known.client, time, translated=False)
-            asked.append((correlation_id, known, now, wait, stop - at))
+            unanswered.append((correlation_id, known, now, wait, stop - at))
             at = stop
         if not at:
             return self._translate(upstream, data, now, time) if was_idle else 0
-        session.client_id = asked[-1][1].client_id
+        session.client_id = unanswered[-1][1].client_id
         if was_idle:
             self._expect(now)
         try:
@@ -179,56 +175,50 @@ class Passing:
 
     def _translate(self, upstream: Upstream, data: memoryview, now: float, time: float) -> int:
         """Begins to translate an old fetch. Returns its size; 0: the task handles it."""
-        if len(data) < REQUEST.size or self._waits_for_client:
-            return 0
-        size, kind, _ = REQUEST.unpack_from(data)
-        stop: int = LENGTH.size + size
-        if kind not in OLD_FETCHES or stop > len(data) or not self._session.is_settled:
-            return 0
-        session, whole = self._session, memoryview(bytes(data[:stop]))
-        exchange = partial(session.exchange, whole[LENGTH.size :], size, time)
-        known, self._time = session.repeated.get(key_of(whole)), time
-        self._translation = translation = Translation(exchange, whole, now, known)
-        try:
-            if translation.begin(upstream):
-                self._expect(now)
-                if translation.repeated is None:
-                    assert isinstance(translation.step, Ask)
-                    session.remember(whole, translation.step, framed)
-            else:
-                self._client.wake()
-        except Exception as error:
-            self._fail(error)
-        return stop
+        size = 0 if self._waits_for_client else self._translated.size_of(data)
+        if size:
+            try:
+                if self._translated.begin(data[:size], upstream, now, time):
+                    self._expect(now)
+                else:
+                    self._client.wake()
+            except Exception as error:
+                self._fail(error)
+        return size
+
+    def _wait(self) -> float:
+        """Seconds that the broker may wait before it answers the first request."""
+        current = self._translated.current
+        return self._unanswered[0][3] if current is None else current.wait
 
     def _expect(self, now: float) -> None:
         """The broker can answer the first request from now on."""
         self._since = now
-        wait = self._asked[0][3] if self._translation is None else self._translation.wait
+        wait = self._wait()
         self._client.deadline.move(now + self._limits.request_timeout + wait)
 
     # --- answers
 
     def _take_answers(self, data: memoryview) -> int:
         """Sends received bytes to the client if possible. Returns how many were taken."""
-        asked = self._asked
+        unanswered = self._unanswered
         if self._waits_for_client or self._failure is not None:
             return 0
         now, end = self._monotonic(), len(data)
-        if self._translation is not None:
-            return self._take_answer(self._translation, data, now)
+        if (translation := self._translated.current) is not None:
+            return self._take_answer(translation, data, now)
         at = min(self._left, end)
         if at:
             self._left -= at
             if not self._left:
                 self._answered(now)
-        while asked and not self._left and end - at >= ANSWER.size:
+        while unanswered and not self._left and end - at >= ANSWER.size:
             size, correlation_id = ANSWER.unpack_from(data, at)
             stop = at + LENGTH.size + size
             if not CORRELATION.size <= size <= RESPONSE_MAX:
                 self._fail(BadRequestError(f"the cluster claims a response of {size} bytes"))
                 break
-            if correlation_id != asked[0][0]:
+            if correlation_id != unanswered[0][0]:
                 self._fail(BadRequestError("the cluster answered another request"))
                 break
             if stop > end and end - at < PART_MIN:  # more comes soon, and both are sent at once
@@ -260,43 +250,24 @@ class Passing:
             return 0
         self._began(now)
         try:
-            if translation.take(data[:stop], upstream):
-                self._expect(now)
-            elif translation.answered is not None:
-                self._reply_again(translation, translation.answered)
-            elif (found := translation.whole_answer()) is not None:
-                self._reply(translation, *found)
-            else:
-                self._client.wake()
+            answer = self._translated.take(data[:stop], upstream)
         except RecordsError as error:
             self._fail(BadRequestError(f"the cluster's records: {error}"))
         except Exception as error:
             self._fail(error)
+        else:
+            if answer is not None:
+                self._since = now = self._monotonic()
+                self.requests += 1
+                self._translated.finish(len(answer), now)
+                self._send(answer, now)
+            elif translation.is_for_task:
+                self._client.wake()
+            else:
+                self._expect(now)
         return stop
 
-    def _reply(self, translation: Translation, send: ResponseSend, data: memoryview) -> None:
-        assert isinstance(translation.step, Answer)
-        if translation.step.errors:
-            self._counters.errors_answered(FETCH, translation.step.errors)
-        self._session.sent(send)
-        self._replied(translation, data)
-
-    def _reply_again(self, translation: Translation, answered: Answered) -> None:
-        assert translation.repeated is not None
-        translation.repeated.count(answered, self._session.shared, self._time)
-        self._session.client_id = translation.repeated.user.client_id
-        self._replied(translation, memoryview(answered.frame))
-
-    def _replied(self, translation: Translation, data: memoryview) -> None:
-        self._translation, now = None, self._monotonic()
-        self._since = now
-        self.requests += 1
-        sizes = LENGTH.size + len(translation.frame), len(data)
-        seconds = now - translation.started
-        self._counters.request_served(FETCH, seconds, self._session.rule, *sizes)
-        self._send(data, now)
-
-    def _send(self, data: memoryview, now: float) -> None:
+    def _send(self, data: memoryview | bytearray, now: float) -> None:
         client = self._client
         if not client.has_ended:  # else nobody receives it
             try:
@@ -316,22 +287,22 @@ class Passing:
     def _continue(self, now: float) -> None:
         """Continues after a whole answer was sent."""
         client = self._client
-        if self._asked:
+        if self._unanswered:
             self._expect(now)
         else:
             self._client.deadline.move(now + self._limits.idle_timeout)
         client.look_again()
-        if self._is_last or client.has_ended or (client.available and not self._asked):
+        if self._is_last or client.has_ended or (client.available and not self._unanswered):
             client.wake()
 
     def _began(self, now: float) -> None:
         assert self._upstream is not None
         if self._upstream.on_answer is not None:
-            api = self._asked[0][1].api if self._asked else FETCH
+            api = self._unanswered[0][1].api if self._unanswered else FETCH
             self._upstream.on_answer(self._upstream.name, now - self._since, api)
 
     def _answered(self, now: float) -> None:
-        _, known, started, _, size = self._asked.pop(0)
+        _, known, started, _, size = self._unanswered.pop(0)
         self._since = now
         self.requests += 1
         rule = self._session.rule
@@ -351,18 +322,11 @@ class Passing:
         self._continue(self._monotonic())
         self._upstream.stream.look_again()
 
-    def _hand_over(self) -> Translation:
-        """Hands the translation to the task."""
-        assert self._translation is not None
-        translation, self._translation = self._translation, None
-        translation.look()
-        return translation
-
     def _described(self) -> str:
         """The request that is under way, for log lines."""
-        if self._translation is not None:
-            return self._translation.header.described
-        known = self._asked[0][1]
+        if self._translated.current is not None:
+            return self._translated.current.header.described
+        known = self._unanswered[0][1]
         return f"{known.name} of client id {known.client_id!r:.100}"
 
     def _fail(self, error: Exception) -> None:
@@ -390,5 +354,5 @@ class Passing:
         stream, limit = self._upstream.stream, self._limits.request_timeout
         if self._left or stream.available:
             return stream.silence()
-        wait = self._asked[0][3] if self._translation is None else self._translation.wait
+        wait = self._wait()
         return SilentBrokerError(self._upstream.address, limit + wait)

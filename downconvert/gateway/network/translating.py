@@ -4,12 +4,13 @@ Its exchange translates it. If the client repeats a fetch, the saved results of 
 suffice (repeated.py). The connection's task takes over if an answer is large, if conversion takes
 more than a moment, or if the exchange ends in anything but an answer.
 
-Not here: when a translation begins (passing.py), how the task continues (connection.py)."""
+Not here: when a translation begins (translated_fetches.py), how the task continues
+(connection.py)."""
 
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from downconvert.gateway.session.exchanges import Answer, Ask, Step, Steps, Turn, advance, nothing
 from downconvert.gateway.session.headers import Header, parse
@@ -22,18 +23,12 @@ from downconvert.gateway.session.repeated import (
 from downconvert.gateway.session.sent import converts
 from downconvert.gateway.session.spool import MEMORY_MAX, Spool
 from downconvert.gateway.session.waiting import LONGEST
-from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.protocol.responses import ResponseSend
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import Message
 
 from .delivery import SOON, pieces
 from .streams import PIECE_SIZE
 from .upstream import CORRELATION, LENGTH, Upstream
-
-# API and version of the requests that are translated in this way.
-OLD_FETCHES: Final = frozenset(
-    ApiKey.Fetch.to_bytes(2) + version.to_bytes(2) for version in range(AS_ON_DISK_SINCE)
-)
 
 
 class Translation:

@@ -48,7 +48,7 @@ class Upstream:
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
-        *("address", "api_versions", "asked_for", "name", "on_answer", "stream"),
+        *("address", "api_versions", "api", "name", "on_answer", "stream"),
     )
 
     def __init__(
@@ -64,7 +64,7 @@ class Upstream:
         self.name = str(address)  # for metrics
         self.api_versions: Message | None = None  # what the broker answered to ASK_API_VERSIONS
         self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
-        self.asked_for = OTHER  # an API's name or OTHER, for metrics
+        self.api = OTHER  # an API's name or OTHER, for metrics
         self._pool = pool
         self._budget = budget  # for answers kept in memory
         self._request_timeout = config.limits.request_timeout
@@ -123,7 +123,7 @@ class Upstream:
         started = perf_counter()
         await self._arrived(LENGTH.size, wait)
         if self.on_answer is not None:
-            self.on_answer(self.name, perf_counter() - started, self.asked_for)
+            self.on_answer(self.name, perf_counter() - started, self.api)
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(f"the cluster claims a response of {size} bytes")

@@ -11,7 +11,7 @@ from downconvert.gateway.network.ended import (
     StalledError,
     UnreachableError,
 )
-from downconvert.gateway.network.passing import ASKED_MAX, PART_MIN
+from downconvert.gateway.network.passing import PART_MIN, UNANSWERED_MAX
 from downconvert.gateway.network.splicing import WORTHWHILE
 from downconvert.protocol.errors import BadRequestError
 from tests.downconvert.gateway.cluster import Through
@@ -107,11 +107,11 @@ def test_log_lines_name_the_client_of_the_last_request(through: Through) -> None
 def test_few_requests_wait_for_their_answers_at_a_time(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
-        between.client.arrive(b"".join(request(n) for n in range(ASKED_MAX + 2)))
-        assert between.broker.sent == b"".join(request(n) for n in range(ASKED_MAX))
+        between.client.arrive(b"".join(request(n) for n in range(UNANSWERED_MAX + 2)))
+        assert between.broker.sent == b"".join(request(n) for n in range(UNANSWERED_MAX))
         between.broker.sent.clear()
         between.broker.arrive(answer(0))
-        assert between.broker.sent == request(ASKED_MAX)
+        assert between.broker.sent == request(UNANSWERED_MAX)
         between.broker.may_write = False
         between.broker.sent.clear()
         between.broker.arrive(answer(1))

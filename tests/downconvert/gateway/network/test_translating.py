@@ -9,7 +9,8 @@ import pytest
 from downconvert import ConversionPolicy, LazyRecodedRecords
 from downconvert.gateway.network import translating
 from downconvert.gateway.network.streams import PIECE_SIZE
-from downconvert.gateway.network.translating import OLD_FETCHES, Translation
+from downconvert.gateway.network.translated_fetches import OLD_FETCHES
+from downconvert.gateway.network.translating import Translation
 from downconvert.gateway.network.upstream import framed
 from downconvert.gateway.session.exchanges import TURN, Answer, Ask, HangUp, Reply, Steps
 from downconvert.gateway.session.repeated import RepeatedFetch, User

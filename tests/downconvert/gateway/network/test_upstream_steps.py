@@ -212,7 +212,7 @@ def test_a_large_answer_is_read_in_a_thread(count: int) -> None:
         one = upstream(stream, Pool())
         times: list[tuple[str, float, str]] = []
         one.on_answer = lambda *said: times.append(said)
-        one.asked_for = "Fetch"
+        one.api = "Fetch"
         ask = Ask(ApiKey.ApiVersions, 0, Message())
         assert len((await one.ask(ask)).api_keys) == count
         assert len(ran) == (count > 3)

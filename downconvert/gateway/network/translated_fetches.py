@@ -1,0 +1,101 @@
+"""The old fetches of one client, which are translated in callbacks, one at a time.
+
+Not here: how one is translated (translating.py), its time-outs, and sending its answer
+(passing.py)."""
+
+from functools import partial
+from struct import Struct
+from typing import Final
+
+from downconvert.gateway.figures import Counters
+from downconvert.gateway.session.client_identity import FETCH
+from downconvert.gateway.session.exchanges import Answer, Ask
+from downconvert.gateway.session.repeated import key_of
+from downconvert.gateway.session.session import Session
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
+from downconvert.protocol.schemas import ApiKey
+
+from .translating import Translation
+from .upstream import LENGTH, Upstream, framed
+
+START: Final = Struct(">i4si")  # length, API and version, correlation id
+# API and version of the requests that are translated in this way.
+OLD_FETCHES: Final = frozenset(
+    ApiKey.Fetch.to_bytes(2) + version.to_bytes(2) for version in range(AS_ON_DISK_SINCE)
+)
+
+
+class TranslatedFetches:
+    """`current`: the fetch that is under way; None: there is none."""
+
+    __slots__ = ("_counters", "_session", "_time", "current")
+
+    def __init__(self, session: Session, counters: Counters) -> None:
+        self._session = session
+        self._counters = counters
+        self._time = 0.0  # time of day at which the current fetch arrived
+        self.current: Translation | None = None
+
+    def size_of(self, data: memoryview) -> int:
+        """The size of the fetch that received bytes begin with, with its length. 0: the task
+        handles them."""
+        if len(data) < START.size:
+            return 0
+        size, kind, _ = START.unpack_from(data)
+        stop: int = LENGTH.size + size
+        is_whole = kind in OLD_FETCHES and stop <= len(data)
+        return stop if is_whole and self._session.is_settled else 0
+
+    def begin(self, data: memoryview, upstream: Upstream, now: float, time: float) -> bool:
+        """Asks the cluster for a fetch, a frame with its length. Returns whether it was asked; if
+        not, the task continues. `now`: by the event loop's clock. `time`: of day.
+
+        Raises errors of the exchange and ConnectionEndedError."""
+        session, whole = self._session, memoryview(bytes(data))
+        exchange = partial(session.exchange, whole[LENGTH.size :], len(whole) - LENGTH.size, time)
+        known, self._time = session.repeated.get(key_of(whole)), time
+        self.current = translation = Translation(exchange, whole, now, known)
+        if not translation.begin(upstream):
+            return False
+        if translation.repeated is None:
+            assert isinstance(translation.step, Ask)
+            session.remember(whole, translation.step, framed)
+        return True
+
+    def take(self, data: memoryview, upstream: Upstream) -> memoryview | bytearray | None:
+        """Takes a whole answer of the cluster, a frame. Returns the client's answer. None: the
+        cluster has been asked again, or the task has to continue. Raises as `begin` does."""
+        translation, session = self.current, self._session
+        assert translation is not None
+        if translation.take(data, upstream):
+            return None
+        answered, repeated = translation.answered, translation.repeated
+        if answered is not None:
+            assert repeated is not None
+            repeated.count(answered, session.shared, self._time)
+            session.client_id = repeated.user.client_id
+            return answered.frame
+        found = translation.whole_answer()
+        if found is None:
+            return None
+        assert isinstance(translation.step, Answer)
+        if translation.step.errors:
+            self._counters.errors_answered(FETCH, translation.step.errors)
+        send, frame = found
+        session.sent(send)
+        return frame
+
+    def finish(self, sent: int, now: float) -> None:
+        """Counts the current fetch, whose answer has `sent` bytes."""
+        translation, self.current = self.current, None
+        assert translation is not None
+        sizes = LENGTH.size + len(translation.frame), sent
+        seconds = now - translation.started
+        self._counters.request_served(FETCH, seconds, self._session.rule, *sizes)
+
+    def hand_over(self) -> Translation:
+        """Hands the current fetch to the task."""
+        translation, self.current = self.current, None
+        assert translation is not None
+        translation.look()
+        return translation

@@ -49,12 +49,18 @@ class Cursor:
 
     def uvarint(self) -> int:
         """An unsigned variable-length number of at most 32 bits."""
+        data, position, end = self.data, self.position, len(self.data)
         value = 0
         for shift in range(0, VARINT_BITS, 7):
-            byte = self.data[self.take(1)]
+            if position == end:
+                self.position = position
+                self.take(1)  # raises
+            byte = data[position]
+            position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 break
+        self.position = position
         if byte >= 0x80 or value >> VARINT_BITS:
             raise self.error(f"a number of more than 32 bits before {self.position}")
         return value

@@ -90,8 +90,11 @@ class ClientCensus:
             self._add(key, ClientUse(1, int(translated), 0, 0, now, now))
         return key
 
-    def count_again(self, key: ClientKey, now: float, *, translated: bool) -> None:
-        """As `count`. `key`: as `count` returned it."""
+    def count_again(
+        self, key: ClientKey, now: float, *, translated: bool, records: int = 0, sent: int = 0
+    ) -> None:
+        """As `count`. `key`: as `count` returned it. `records`, `sent`: converted records and bytes
+        of the answer."""
         with self._lock:
             use = self._old.get(key)
             if use is None and not translated:
@@ -99,10 +102,12 @@ class ClientCensus:
                 if use is not None:
                     self._current.move_to_end(key)
             if use is None:
-                self._add(key, ClientUse(1, int(translated), 0, 0, now, now))
+                self._add(key, ClientUse(1, int(translated), records, sent, now, now))
                 return
             use.requests += 1
             use.translated += translated
+            use.records_converted += records
+            use.bytes_converted += sent
             use.last_seen = max(use.last_seen, now)
 
     def converted(self, key: ClientKey, records: int, sent: int) -> None:

@@ -166,10 +166,9 @@ class RepeatedFetch:
 
     def count(self, answered: Answered, shared: Shared, now: float) -> None:
         """Counts a sent answer. `now`: the time of day at which its request arrived."""
-        client = self.user.client
-        shared.census.count_again(client, now, translated=True)
-        if answered.size:
-            shared.census.converted(client, answered.records, answered.size)
+        records, sent = (answered.records, answered.size) if answered.size else (0, 0)
+        count = shared.census.count_again
+        count(self.user.client, now, translated=True, records=records, sent=sent)
         shared.last_old.join([(self._topic[:NAME_MAX], self.user.principal[:NAME_MAX], now)])
 
     def _converted(

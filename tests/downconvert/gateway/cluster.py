@@ -16,7 +16,16 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.session import headers
 from downconvert.gateway.session.census import ClientCensus
-from downconvert.gateway.session.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
+from downconvert.gateway.session.exchanges import (
+    ASK_API_VERSIONS,
+    Answer,
+    Ask,
+    Forward,
+    Pause,
+    Reply,
+    Turn,
+    Whole,
+)
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.shared import Shared
 from downconvert.gateway.session.spool import Spool
@@ -47,6 +56,14 @@ def modern(broker: Broker) -> Broker:
         for key, api in broker.apis.items()
     }
     return broker
+
+
+def append(broker: Broker, *batches: bytes, partition: int = 0) -> None:
+    """Appends batches to topic `t`."""
+    found = broker.topics.partition("t", partition)
+    assert found is not None
+    for one in batches:
+        found.log.writer.append(one)
 
 
 @dataclass
@@ -125,3 +142,10 @@ class Through:
         if not exchange.is_done:
             self.broker.tick(self.now + FOREVER)
         return exchange
+
+
+def before_login(broker: Broker, config: GatewayConfig) -> Through:
+    """A client that has not logged in. The gateway knows what the cluster serves."""
+    found = Through(broker, config)
+    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
+    return found

@@ -112,6 +112,16 @@ class Wire:
         self.received += size
         return bytes(taken)
 
+    def receive_slowly(self, piece_size: int) -> bytes:
+        """As `receive`, in many small reads."""
+        whole = self.take(LENGTH.size)
+        (left,) = LENGTH.unpack(whole)
+        while left:
+            piece = self.take(min(left, piece_size))
+            whole += piece
+            left -= len(piece)
+        return whole
+
     def has_ended(self) -> bool:
         """Waits for the end; whether it came without another byte."""
         try:

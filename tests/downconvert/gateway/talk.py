@@ -1,7 +1,16 @@
 """Requests of old clients, and message sets as they understand them."""
 
 from downconvert.protocol.schemas import ApiKey, Message
-from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records import (
+    Codec,
+    ControlRecordType,
+    MemoryRecords,
+    Record,
+    TimestampType,
+    build,
+    build_marker,
+    read,
+)
 
 from .cluster import Through
 
@@ -56,3 +65,9 @@ def records_of(part: Message) -> list[Record]:
 
 def values_of(part: Message) -> list[bytes | None]:
     return [record.value for record in records_of(part)]
+
+
+def marker(offset: int) -> bytes:
+    """The end of an aborted transaction of producer 7."""
+    kind = ControlRecordType.ABORT
+    return build_marker(kind, producer_id=7, producer_epoch=0, offset=offset, timestamp=1)

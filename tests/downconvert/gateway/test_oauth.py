@@ -20,7 +20,6 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.exchanges import (
-    ASK_API_VERSIONS,
     Answer,
     HangUp,
     Pause,
@@ -34,7 +33,7 @@ from tests.downconvert.broker.asking import frame
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, token, write
 from tests.waiting import wait_for
 
-from .cluster import Through
+from .cluster import Through, before_login
 from .serving import Wire, cluster, gateway
 from .talk import produce
 
@@ -56,9 +55,7 @@ def identities(directory: Path) -> Identities:
 @pytest.fixture
 def through(broker: Broker, tmp_path: Path) -> Through:
     config = GatewayConfig(bootstrap=(Address("cluster", 9092),), identities=identities(tmp_path))
-    found = Through(broker, config)
-    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
-    return found
+    return before_login(broker, config)
 
 
 def again(through: Through) -> None:

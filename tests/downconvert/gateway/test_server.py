@@ -20,6 +20,7 @@ from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
+from .cluster import append
 from .serving import LENGTH, LOOPBACK, Wire, cluster, gateway
 from .talk import fetch_body, message_set, produce_body, values_of
 
@@ -241,13 +242,6 @@ def test_clients_that_can_speak_tls_to_the_gateway(tmp_path: Path) -> None:
 
 
 # --- helpers
-
-
-def append(broker: Broker, *batches: bytes) -> None:
-    partition = broker.topics.partition("t", 0)
-    assert partition is not None
-    for one in batches:
-        partition.log.writer.append(one)
 
 
 def end_offset(broker: Broker) -> int:

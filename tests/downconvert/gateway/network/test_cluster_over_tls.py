@@ -13,10 +13,9 @@ from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.certificates import self_signed
-from tests.downconvert.gateway.cluster import modern
+from tests.downconvert.gateway.cluster import append, modern
 from tests.downconvert.gateway.serving import KEPT, Wire, gateway
 from tests.downconvert.gateway.talk import fetch_body, records_of
-from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 

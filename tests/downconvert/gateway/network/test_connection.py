@@ -16,10 +16,10 @@ from downconvert.gateway.identity import Identities
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.places import EVICTED
 from tests.downconvert.broker.asking import frame
+from tests.downconvert.gateway.cluster import append
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
-from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 

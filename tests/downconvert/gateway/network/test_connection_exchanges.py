@@ -9,9 +9,9 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.gateway.config import Limits
 from downconvert.protocol.schemas import ApiKey
+from tests.downconvert.gateway.cluster import append
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, records_of
-from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 

@@ -30,10 +30,9 @@ from records import Codec, Record, TimestampType
 from records.batches.builder import build
 from records.formats import V2
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.cluster import Through, append
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
-from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 
 LARGE = 60_000  # bytes of a record

@@ -24,10 +24,10 @@ from downconvert.protocol.schemas import ApiKey, Message
 from records import MemoryRecords
 from records.units import KiB
 from tests.downconvert.broker.asking import parsed
+from tests.downconvert.gateway.cluster import append
 from tests.downconvert.gateway.hanging import Hanging
-from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway, over_tls
+from tests.downconvert.gateway.serving import Wire, cluster, gateway, over_tls
 from tests.downconvert.gateway.talk import fetch_body, values_of
-from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
@@ -100,13 +100,8 @@ def test_a_slow_client_gets_all_of_it_and_what_comes_after(tmp_path: Path) -> No
         with Wire(running.address, SO_RCVBUF=64 * KiB) as client:
             client.send(ApiKey.Fetch, OLD, body())
             client.send(ApiKey.Metadata, 1, Message(topics=None))
-            size = client.take(LENGTH.size)
-            whole, left = bytearray(size), LENGTH.unpack(size)[0]
-            while left:
-                piece = client.take(min(left, 30_001))
-                whole += piece
-                left -= len(piece)
-            assert count(parsed(ApiKey.Fetch, OLD, bytes(whole))) == COUNT
+            whole = client.receive_slowly(30_001)
+            assert count(parsed(ApiKey.Fetch, OLD, whole)) == COUNT
             assert parsed(ApiKey.Metadata, 1, client.receive()).topics
 
 

@@ -23,10 +23,10 @@ from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from records.units import KiB, MiB
 from tests.downconvert.broker.asking import parsed
+from tests.downconvert.gateway.cluster import append
 from tests.downconvert.gateway.cutting import Cut, wired
-from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway, over_tls
+from tests.downconvert.gateway.serving import Wire, cluster, gateway, over_tls
 from tests.downconvert.gateway.talk import fetch_body, values_of
-from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
@@ -83,14 +83,8 @@ def test_a_slow_client_gets_all_of_it(served: tuple[Broker, Gateway], read: Coun
     with Wire(running.address, SO_RCVBUF=64 * KiB) as client:
         client.send(ApiKey.Fetch, VERSION, body())
         client.send(ApiKey.Metadata, 1, ALL)  # waits behind it
-        size = client.take(LENGTH.size)
-        whole = bytearray(size)
-        left = LENGTH.unpack(size)[0]
-        while left:
-            piece = client.take(min(left, 3001))
-            whole += piece
-            left -= len(piece)
-        assert count(parsed(ApiKey.Fetch, VERSION, bytes(whole))) == COUNT
+        whole = client.receive_slowly(3_001)
+        assert count(parsed(ApiKey.Fetch, VERSION, whole)) == COUNT
         assert parsed(ApiKey.Metadata, 1, client.receive()).topics
     assert read["broker"] < COUNT * SIZE // 10
 

@@ -17,31 +17,23 @@ from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from records import (
     Codec,
-    ControlRecordType,
     MemoryRecords,
     Record,
     build,
     build_empty,
-    build_marker,
 )
 from records.formats import ATTRIBUTES_AT_BATCH
 from tests import corpus
-from tests.downconvert.gateway.cluster import Through, modern
-from tests.downconvert.gateway.talk import fetch, message_set, produce, records_of, values_of
+from tests.downconvert.gateway.cluster import Through, append, modern
+from tests.downconvert.gateway.talk import (
+    fetch,
+    marker,
+    message_set,
+    produce,
+    records_of,
+    values_of,
+)
 from tests.downconvert.storage.logs import batch
-
-
-def append(broker: Broker, *batches: bytes, partition: int = 0) -> None:
-    found = broker.topics.partition("t", partition)
-    assert found is not None
-    for one in batches:
-        found.log.writer.append(one)
-
-
-def marker(offset: int) -> bytes:
-    return build_marker(
-        ControlRecordType.ABORT, producer_id=7, producer_epoch=0, offset=offset, timestamp=1
-    )
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])

@@ -12,9 +12,10 @@ from downconvert.gateway.session import fetching
 from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.gateway.session.fetching import ANSWER_MAX, can_serve, fetch
 from downconvert.protocol.schemas import ApiKey, Message
-from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
+from records import Codec, MemoryRecords, Record, build, read
 from records.formats import MAGIC_AT
 from tests.damage import flipped
+from tests.downconvert.gateway.talk import marker
 from tests.downconvert.storage.logs import batch
 
 SERVED = range(4, 19)
@@ -97,11 +98,6 @@ def offsets(one: Message) -> list[int]:
         while not send.completed:
             send.write_to(channel)
     return [record.offset for record in read(MemoryRecords(channel.getvalue()))]
-
-
-def marker(offset: int) -> bytes:
-    kind = ControlRecordType.ABORT
-    return build_marker(kind, producer_id=7, producer_epoch=0, offset=offset, timestamp=1)
 
 
 @pytest.mark.parametrize(

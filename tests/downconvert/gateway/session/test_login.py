@@ -14,11 +14,11 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, HangUp
+from downconvert.gateway.session.exchanges import Answer, HangUp
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.cluster import FLOORS, Through
+from tests.downconvert.gateway.cluster import FLOORS, Through, before_login
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import produce
 from tests.waiting import wait_for
@@ -33,9 +33,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 @pytest.fixture
 def through(broker: Broker) -> Through:
-    found = Through(broker, CONFIG)
-    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
-    return found
+    return before_login(broker, CONFIG)
 
 
 def handshake(through: Through, mechanism: str = "PLAIN", version: int = 1) -> Message:

@@ -9,12 +9,11 @@ from downconvert.access.credentials import NOT_YET_SECONDS, TOKEN_SIZE_MAX
 from downconvert.access.identity import Identities
 from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.broker import Broker, ErrorCode
-from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, HangUp, Pause
+from downconvert.gateway.session.exchanges import Answer, HangUp, Pause
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.cluster import Through, before_login
 from tests.downconvert.gateway.talk import produce
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, token, write
 
@@ -23,15 +22,9 @@ from .test_login import CONFIG, authenticate, handshake, log_in
 ALL = Message(topics=None)
 
 
-def begun(broker: Broker, config: GatewayConfig) -> Through:
-    found = Through(broker, config)
-    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
-    return found
-
-
 @pytest.fixture
 def through(broker: Broker) -> Through:
-    return begun(broker, CONFIG)
+    return before_login(broker, CONFIG)
 
 
 @pytest.mark.parametrize("excess", [0, 1])
@@ -80,7 +73,7 @@ def test_a_token_without_a_handshake_is_told_as_kafka_tells_it_and_ends(
     assert isinstance(reply, Answer)
     assert reply.errors == {ErrorCode.ILLEGAL_SASL_STATE: 1}
     assert reply.ends == HangUp("SaslAuthenticate without a handshake", is_login=True)
-    again = begun(through.broker, CONFIG)
+    again = before_login(through.broker, CONFIG)
     answer = again.ask(ApiKey.SaslAuthenticate, version, body)
     assert answer.error_message == "SaslAuthenticate without a handshake"
 
@@ -116,7 +109,7 @@ def test_a_session_counts_from_the_end_of_its_login(broker: Broker, tmp_path: Pa
     settings = TokenSettings(jwks=str(path), issuer=ISSUER, audience=(AUDIENCE,))
     tokens = Tokens(settings)
     tokens.source.renew()
-    through = begun(broker, replace(CONFIG, identities=Identities(tokens=tokens)))
+    through = before_login(broker, replace(CONFIG, identities=Identities(tokens=tokens)))
     handshake(through, "OAUTHBEARER")
     body = Message(auth_bytes=first_message(token(through.now)))
     request = frame(ApiKey.SaslAuthenticate, 1, body)

@@ -19,7 +19,7 @@ from records.formats import MAGIC_AT
 from simulator.collector import Collector
 from tests.damage import flipped
 from tests.downconvert.broker.asking import frame, parsed
-from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.cluster import Through, append
 from tests.downconvert.gateway.talk import fetch, fetch_body, records_of
 from tests.downconvert.storage.logs import batch
 
@@ -27,13 +27,6 @@ BEFORE_ZSTD = range(4, 10)
 CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))
 REFUSING = replace(CONFIG, policy=ConversionPolicy(recode={"zstd": "refuse"}))
 LARGE = 200_000  # bytes: an answer that goes through a file
-
-
-def append(broker: Broker, *batches: bytes) -> None:
-    partition = broker.topics.partition("t", 0)
-    assert partition is not None
-    for one in batches:
-        partition.log.writer.append(one)
 
 
 def codecs(part: Message) -> list[Codec]:

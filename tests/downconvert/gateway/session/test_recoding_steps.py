@@ -14,17 +14,15 @@ from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.protocol.schemas import Message
 from records import (
     Codec,
-    ControlRecordType,
     MemoryRecords,
     Record,
     build,
     build_empty,
-    build_marker,
     read,
 )
 from records.formats import MAGIC_AT
 from tests.damage import flipped
-from tests.downconvert.gateway.talk import fetch_body
+from tests.downconvert.gateway.talk import fetch_body, marker
 from tests.downconvert.storage.logs import batch
 
 from .test_answers import drive
@@ -80,11 +78,6 @@ def read_by_client(one: Message) -> list[tuple[int, Codec]]:
     log = MemoryRecords(data)
     assert list(read(log)) is not None
     return [(header.base_offset, header.codec) for header in log.batches()]
-
-
-def marker(offset: int) -> bytes:
-    kind = ControlRecordType.ABORT
-    return build_marker(kind, producer_id=7, producer_epoch=0, offset=offset, timestamp=1)
 
 
 def emptied(offset: int, last: int) -> bytes:

@@ -12,7 +12,7 @@ from records import RecordsError
 from tests.downconvert.spark.reading import rows
 
 from .tree_model import Tree
-from .tree_reads import Ranges, are_times_clear, followed, range_of, times_of, within
+from .tree_reads import TIME_MAX, Ranges, are_times_clear, followed, range_of, times_of, within
 
 QUERIES: Final = 3
 END: Final = 2**63
@@ -77,7 +77,8 @@ def bounds_of(chance: random.Random, tree: Tree, plain: Plain) -> Bounds:
     elif kind == "times" and plain.found:
         times = times_of(tree)
         first, last = sorted(times[chance.choice(plain.found)] for _ in range(2))
-        first, last = max(first, 0), max(last, 0) + 1
+        last = min(max(last, 0) + 1, TIME_MAX)
+        first = min(max(first, 0), last - 1)
         is_first, is_last = chance.choice([(True, False), (False, True), (True, True)])
         if is_first:
             options["startingTimestamp"] = first

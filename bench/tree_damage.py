@@ -29,7 +29,9 @@ from .tree_files import written
 from .tree_log import Batch
 from .tree_mixed import MIXED, add_unfinished, mix
 from .tree_model import NAME, VARIED, Copy, Tree, generated
+from .tree_offsets import FLIPPED, flip
 from .tree_places import PLACED, REMOTE, move, place
+from .tree_rows import dress
 from .tree_selected import SELECTED, select
 from .tree_shapes import SHAPED, add_swaps, shape
 
@@ -49,6 +51,9 @@ def varied(seed: int) -> Tree:
         mix(tree)
     if seed >= SELECTED:
         select(tree)
+    if seed >= FLIPPED:
+        flip(tree)
+        dress(tree)
     return tree
 
 

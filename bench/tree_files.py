@@ -4,6 +4,7 @@ Not here: what is in them (tree_model.py)."""
 
 import random
 from pathlib import Path
+from typing import Final
 
 from downconvert.storage.names import HIGH_WATERMARKS, META_PROPERTIES, Kind, file_name
 from records.formats import BATCH_HEADER_SIZE, V2
@@ -11,6 +12,8 @@ from tests.downconvert.storage.logs import indexed_segment
 
 from .tree_log import transactions, write_transaction_index
 from .tree_model import NAME, TOPIC_ID, Piece, Tree
+
+OFFSET_SIZE: Final = 8
 
 
 def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
@@ -80,6 +83,9 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
                 data[at : at + size] = random.Random(number).randbytes(size)
             elif what == "zeros" or (what == "header" and is_old):
                 data[at : at + size] = bytes(size)
+            elif what == "offset":
+                flipped = piece.batches[number].base ^ 1 << piece.flips[number]
+                data[at : at + OFFSET_SIZE] = (flipped % 2**64).to_bytes(OFFSET_SIZE, "big")
             elif what == "header":
                 data[at : at + BATCH_HEADER_SIZE] = bytes(BATCH_HEADER_SIZE)
             else:  # in old formats an offset has no checksum

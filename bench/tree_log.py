@@ -5,6 +5,7 @@ Not here: copies of it and their damage (tree_model.py), its changes over time (
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,20 +36,37 @@ class Batch:
     base: int
     last: int
     epoch: int
-    records: tuple[tuple[int, bytes, bytes], ...]  # offset, key, value
+    records: tuple[tuple[int, bytes | None, bytes | None], ...]  # offset, key, value
     producer: int = NO_PRODUCER
     aborts: bool = False
     magic: int = V2
     codec: Codec = Codec.NONE
     spread: int = 0  # by how much timestamps differ from an even clock; 0: all are the same
+    era: int = DAY  # the timestamp of offset 0
+    is_appended: bool = False  # has log append time
+    has_headers: bool = False
+
+    @property
+    def kind(self) -> TimestampType:
+        if self.magic == V0:
+            return TimestampType.NONE
+        return TimestampType.LOG_APPEND if self.is_appended else TimestampType.CREATE
 
     def time(self, offset: int) -> int:
         """The timestamp of a record, in milliseconds."""
         if self.magic == V0:
             return -1
-        return DAY + (10 * offset + offset * 7919 % self.spread if self.spread else 0)
+        if self.is_appended:
+            return self.era + (10 * self.last if self.spread else 0)
+        return self.era + (10 * offset + offset * 7919 % self.spread if self.spread else 0)
 
-    @property
+    def headers(self, offset: int) -> tuple[tuple[str, bytes | None], ...]:
+        """The headers of a record."""
+        if not self.has_headers or self.magic != V2 or offset % 3 == 0:
+            return ()
+        return (("h", None), ("é", f"of {offset}".encode()), ("h", b""))[: offset % 3 + 1]
+
+    @cached_property
     def data(self) -> bytes:
         if not self.records and self.base == self.last:
             return build_marker(
@@ -58,16 +76,18 @@ class Batch:
                 producer_id=self.producer,
                 leader_epoch=self.epoch,
             )
+        found = [
+            Record(at, self.time(at), self.kind, key, value, self.headers(at))
+            for at, key, value in self.records
+        ]
         if self.magic != V2:
-            kind = TimestampType.NONE if self.magic == V0 else TimestampType.CREATE
-            old = [Record(at, self.time(at), kind, key, value) for at, key, value in self.records]
-            return build(old, magic=self.magic, codec=self.codec)
-        found = [Record(at, self.time(at), key=key, value=value) for at, key, value in self.records]
+            return build(found, magic=self.magic, codec=self.codec, timestamp_type=self.kind)
         is_transactional = self.producer != NO_PRODUCER
         return build(
             found,
             magic=V2,
             codec=self.codec,
+            timestamp_type=self.kind,
             base_offset=self.base,
             last_offset=self.last,
             leader_epoch=self.epoch,

@@ -19,8 +19,10 @@ NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 # Seeds from here on are varied (tree_damage.py). Earlier ones stay as they are: tests name them.
 VARIED: Final = 3_000_000
-# How a batch is damaged. Its header tells where the next one begins, if only its body is.
+# How a batch is damaged. Its header tells where the next one begins, if only its body is, or the
+# offset in its header.
 BROKEN: Final = ("body", "header", "zeros", "noise")
+HEADERLESS: Final = BROKEN[1:]
 
 
 @dataclass
@@ -31,7 +33,8 @@ class Piece:
     batches: list[Batch]
     is_indexed: bool
     keep: int | None = None  # bytes that were copied; None: all
-    broken: dict[int, str] = field(default_factory=dict)  # by batch number, one of BROKEN
+    broken: dict[int, str] = field(default_factory=dict)  # by batch number, BROKEN or "offset"
+    flips: dict[int, int] = field(default_factory=dict)  # by batch number, the bit of its offset
     is_gone: bool = False
     index_damage: int | None = None  # the seed of the damage to its indexes
     is_gzipped: bool = False
@@ -58,7 +61,7 @@ class Piece:
     def readable(self) -> Iterator[Batch]:
         """The batches that a reader can find and trust."""
         for number, one in self.whole():
-            if self.broken.get(number, "body") != "body" and not self.has_index:
+            if self.broken.get(number) in HEADERLESS and not self.has_index:
                 return
             if number not in self.broken:
                 yield one
@@ -68,9 +71,9 @@ class Piece:
         followed by another one, or ends the log."""
         left = [self.broken.get(at, "") for at, _ in self.whole()][number + 1 :]
         ends_log = self.keep is None and not self.spare
-        is_followed = [*(how in ("", "body") for how in left[1:]), ends_log]
+        is_followed = [*(how not in HEADERLESS for how in left[1:]), ends_log]
         return self.has_index and any(
-            how == "" or (how == "body" and is_one)
+            how in ("", "offset") or (how == "body" and is_one)
             for how, is_one in zip(left, is_followed, strict=False)
         )
 
@@ -117,7 +120,7 @@ class Copy:
         broken = (
             number
             for number, _ in whole
-            if last[0].broken.get(number, "body") != "body" and not last[0].is_found_after(number)
+            if last[0].broken.get(number) in HEADERLESS and not last[0].is_found_after(number)
         )
         hidden = whole[next(broken, len(whole)) :]
         are_zeros = [
@@ -197,7 +200,7 @@ class Tree:
             last = copy.present()[-1]
             ends.append(last.base)
             for number, one in last.whole():
-                is_broken = last.broken.get(number, "body") != "body"
+                is_broken = last.broken.get(number) in HEADERLESS
                 if is_broken and (not last.is_found_after(number)):
                     break  # the end of such a copy is unknown
                 ends.append(one.last + 1)

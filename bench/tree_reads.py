@@ -7,11 +7,12 @@ one query (tree_combined.py)."""
 import random
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import datasource as ds
 
 from downconvert.spark.logs.places import Json
+from downconvert.spark.plan.gather import DATETIME_MAX, DATETIME_MIN, TIMESTAMP_MAX
 from records import Codec
 from records.formats import V2
 from tests.downconvert.spark.reading import reader, rows
@@ -22,6 +23,7 @@ from .tree_model import Tree
 
 Ranges = list[tuple[int, int]]
 START = datetime(1970, 1, 1, tzinfo=UTC)
+TIME_MAX: Final = 10**18 - 1  # of an option, in milliseconds
 
 
 def other_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
@@ -94,13 +96,14 @@ def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | No
         return None
     pieces = [piece for copy in tree.copies for piece in copy.pieces]
     is_unclear = any(copy.is_misindexed for copy in tree.copies) or any(
-        piece.broken and (piece.is_indexed or "body" in piece.broken.values()) for piece in pieces
+        piece.broken and (piece.is_indexed or {"body", "offset"} & {*piece.broken.values()})
+        for piece in pieces
     )
     chance = random.Random(f"times {tree.seed}")
     times = times_of(tree)
     ordered = sorted(set(times.values())) or [DAY]
     for at in [chance.choice(ordered) + chance.choice([-1, 0, 1]), ordered[-1]]:
-        at = max(at, 0)
+        at = min(max(at, 0), TIME_MAX)
         first = next((one for one in found if times[one] >= at), 2**63)
         before = max((one for one in found if one < first), default=-1)
         since = min([first, *(start for start, _ in absent if before < start < first)])
@@ -125,11 +128,15 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
     """Checks filters that are pushed down: those of Spark come on top."""
     chance = random.Random(f"filters {tree.seed}")
     times = times_of(tree)
-    at = chance.choice(sorted(times.values()) or [DAY])
+    # Python has no datetime of others.
+    dated = {o: time for o, time in times.items() if DATETIME_MIN < time < DATETIME_MAX}
+    at = chance.choice(sorted(dated.values()) or [DAY])
     offset = chance.choice(found or [0])
+    after = {o for o in found if at <= times[o] <= TIMESTAMP_MAX}
+    before = {o for o in found if at > times[o] >= -TIMESTAMP_MAX}
     cases: list[tuple[list[ds.Filter], set[int]]] = [
-        ([ds.GreaterThanOrEqual(("timestamp",), _time(at))], {o for o in found if times[o] >= at}),
-        ([ds.LessThan(("timestamp",), _time(at))], {o for o in found if times[o] < at}),
+        ([ds.GreaterThanOrEqual(("timestamp",), _time(at))], after),
+        ([ds.LessThan(("timestamp",), _time(at))], before),
         ([ds.GreaterThan(("offset",), offset)], {one for one in found if one > offset}),
         ([ds.LessThanOrEqual(("offset",), offset)], {one for one in found if one <= offset}),
     ]
@@ -142,7 +149,8 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
             for batch in source.read(task)
             for one in batch.column("offset").to_pylist()
         ]
-        had = tree.had()  # what a cleaner has removed from another copy may be read or not
+        # What a cleaner has removed from another copy may be read or not, and so may null.
+        had = {o for o in tree.had() if abs(times[o]) <= TIMESTAMP_MAX}
         if [one for one in read if one in had] != sorted(expected & had):
             return f"a filter {filters} reads {read}, and not {sorted(expected)}"
     return None

@@ -179,10 +179,10 @@ def _watermark(given: _Given) -> str | None:
 def _compared(
     given: _Given, isolation: str, got: list[int], expected: list[int], what: str
 ) -> str | None:
-    """The difference between what was read and what is expected. If damage may hide markers, only
-    a part of it may be known as committed."""
-    found = given.bases[isolation].found
-    if isolation == "read_committed" and not given.is_clear:
+    """The difference between what was read and what is expected. If damage or a gap may hide
+    markers, only a part of it may be known as committed."""
+    found, absent = given.bases[isolation]
+    if isolation == "read_committed" and (absent or not given.is_clear):
         more = sorted(set(got) - set(found))
         return f"{what} reads {more} as committed" if more else None
     if any(copy.is_misindexed for copy in given.tree.copies):  # the entries used are others

@@ -30,19 +30,22 @@ from downconvert.storage.names import (
     TopicPartition,
 )
 from records import Codec, RecordsError
-from records.formats import V2
+from records.formats import NO_TIMESTAMP, V2
 from tests import object_store
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 
+from .tree_changes import changed_reads
 from .tree_combined import Plain, combined_reads
 from .tree_damage import varied, write_varied
 from .tree_history import check_history
 from .tree_log import KEYS
 from .tree_mixed import MIXED
 from .tree_model import Tree
+from .tree_offsets import FLIPPED
 from .tree_places import is_written
 from .tree_reads import followed, joined, other_reads, range_of, within
+from .tree_rows import all_columns
 from .tree_selected import SELECTED, beside_refused, selected_reads
 from .tree_shapes import SHAPED
 
@@ -89,6 +92,11 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
                 _expect(tree, wrong is None, wrong or "")
             if seed >= SELECTED:
                 wrong = selected_reads(tree, path, place, Plain(found, absent))
+                _expect(tree, wrong is None, wrong or "")
+            if seed >= FLIPPED:
+                wrong = all_columns(tree, place, found) or (
+                    changed_reads(tree, path, place, found) if uri is None else None
+                )
                 _expect(tree, wrong is None, wrong or "")
             _jobs(tree, place, found, absent)
             _audit(tree, place, found)
@@ -237,6 +245,8 @@ def _audit(tree: Tree, place: str, found: list[int]) -> None:
         return
     if any(one.magic != V2 and one.codec is not Codec.NONE for one in tree.log):
         return  # their headers have no number of records
+    if any(one.time(at) < NO_TIMESTAMP for one in tree.log for at, _, _ in one.records):
+        return  # v0 and v1 have no such timestamps
     if len(tree.copies) > 1 and any(piece.spare for copy in tree.copies for piece in copy.pieces):
         return  # in a segment that another copy's follows, zeros are damage
     _expect(tree, not damages, f"nothing is damaged, and an audit has {damages}")
@@ -260,6 +270,8 @@ def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
 
 def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]]) -> None:
     """Checks the jobs find and gaps. An audit counts the rows of gaps too."""
+    bare = {at for one in tree.log for at, key, _ in one.records if key is None}
+    found = [at for at in found if at not in bare]
     keys = [f"k{number}".encode() for number in range(KEYS)]
     try:
         strict = [row for task in find.plan_of([place], keys, **ALL) for row in find.search(task)]

@@ -63,7 +63,7 @@ def read(source: SegmentStreamReader, start: Json, end: Json) -> list[str]:
         for task in source.partitions(start, end)
         if isinstance(task, Task)
         for found in source.read(task)
-        for row in found.to_pylist()
+        for row in found.select(["topic", "partition", "offset"]).to_pylist()
     ]
 
 

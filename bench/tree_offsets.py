@@ -1,0 +1,57 @@
+"""Flips bits in the base offsets of batches. No checksum covers them. A wrong one shows because it
+overlaps a neighbour's offsets.
+
+Not here: other damage (tree_model.py, tree_damage.py)."""
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from records.formats import V2
+
+from .tree_model import Copy, Tree
+from .tree_places import TIERS
+
+# Seeds from here on have flipped bits. Earlier ones stay as they are: tests name them.
+FLIPPED: Final = 10_300_000
+BITS: Final = 64
+SIGN: Final = 63
+
+
+def flip(tree: Tree) -> None:
+    """Flips bits in the base offsets of some batches whose neighbours are sound."""
+    chance = random.Random(f"flip {tree.seed}")
+    if not tree.is_hurt and chance.random() < 0.7:
+        return
+    for copy in tree.copies:
+        for number, at in list(_possible(copy)):
+            piece = copy.pieces[number]
+            if chance.random() < 0.08 and not {at - 1, at, at + 1} & set(piece.broken):
+                bits = [bit for bit in range(BITS) if _is_noticed(copy, number, at, bit)]
+                if bits:
+                    piece.broken[at], piece.flips[at] = "offset", chance.choice(bits)
+
+
+def _possible(copy: Copy) -> Iterator[tuple[int, int]]:
+    """The batches that may be flipped, by segment and number. A cleaner leaves room between
+    batches, in which a wrong offset does not show."""
+    if copy.cleaned:
+        return
+    for number, piece in enumerate(copy.pieces):
+        is_whole = piece.keep is None and not piece.is_gone and not piece.replaces
+        for at, one in enumerate(piece.batches):
+            if is_whole and one.magic == V2:
+                yield number, at
+
+
+def _is_noticed(copy: Copy, number: int, at: int, bit: int) -> bool:
+    """Whether a flipped bit makes the offsets of a batch overlap those of a neighbour."""
+    piece, one = copy.pieces[number], copy.pieces[number].batches[at]
+    is_lower = bit == SIGN or bool(one.base & 1 << bit)
+    if is_lower:
+        return at > 0 or piece.base == one.base
+    if at + 1 < len(piece.batches):
+        return True
+    following = copy.pieces[number + 1 : number + 2]
+    is_rolled = bool(following) and not following[0].is_gone and copy.broker not in TIERS
+    return is_rolled and following[0].base == one.last + 1

@@ -89,7 +89,7 @@ class MountedBoundaries:
             found = self._verified(offset)
             if found < position and self._is_before_damage(noted):
                 found = noted
-            if found >= position:
+            if found >= max(position, 1):  # a damaged index may have positions below
                 return found if found < self._size else None
         return None
 

@@ -3,7 +3,7 @@ epochs.
 
 A damaged checkpoint is warned of, and counts as missing. The records of a log are read without it.
 
-Not here: what a missing checkpoint means (watermarks.py, completeness.py, replicas.py)."""
+Not here: what a missing checkpoint means (watermarks.py, compacted.py, replicas.py)."""
 
 import os
 import warnings

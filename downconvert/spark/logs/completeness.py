@@ -3,44 +3,32 @@
 All copies of a partition form one log. Offsets that one copy lacks are read from another, if their
 leader epochs agree. The remaining gaps are reported by offset: nothing is left out silently.
 
-A segment that is not the last of its log extends to the next one's base offset. If its records end
-earlier, a cleaner removed the rest, or the file is incomplete. The gap counts as missing if the
-segment's indexes point beyond its end. Otherwise it counts as compacted if a cleaner's checkpoint
-reaches that far, if the topic is known to be compacted, or if offsets inside the segment are
-missing too: only a cleaner removes these. All other gaps count as missing.
-
-Not here: which copies there are (trees.py, replicas.py), reading them (rows.py, batches.py)."""
+Not here: what a cleaner has removed (compacted.py), which copies there are (trees.py, replicas.py),
+reading them (rows.py, batches.py)."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
-from downconvert.storage.errors import StorageError
-from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
-from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
+from downconvert.storage.names import OFFSET_MAX
+from downconvert.storage.segments.rising import Rising, goes_beyond
+from records import BatchHeader, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
 from records.checksum import verify_checksum
-from records.formats import ENTRY_HEAD_SIZE, V2
+from records.formats import ENTRY_HEAD_SIZE
 
 from .boundaries import first_offset
-from .checkpoints import Checkpoints
+from .compacted import cleaned_until
 from .opening import OpenedSegment, opened
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 
-# A broker always compacts these topics.
-COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
 ZEROS_AT_ONCE: Final = 1024 * 1024
+NOT_RISING: Final = "offsets do not rise"
 
 
 class State(StrEnum):
@@ -67,20 +55,6 @@ class Stretch(NamedTuple):
     first: int = 0
     last: int = 0
     after: int = 0
-
-
-class CleanerPoints:
-    """How far cleaners have cleaned, by their checkpoints. Each checkpoint is read once."""
-
-    def __init__(self) -> None:
-        self._noted = Checkpoints(CLEANER_POINTS)
-
-    def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
-        """The highest offset up to which a copy was cleaned; 0: no copy was. `noted`: paths of the
-        copies. The brokers' checkpoints are beside them."""
-        if name.topic in COMPACTED:
-            return OFFSET_MAX
-        return max(((self._noted.beside(path) or {}).get(name, 0) for path in noted), default=0)
 
 
 def is_last(file: SegmentFile) -> bool:
@@ -124,68 +98,6 @@ def whole_split(
     )
 
 
-def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
-    """The offset up to which compaction has removed everything after a segment's records; `end` if
-    it has removed nothing there. `end`: the offset after the segment's records. `cleaned`: how far
-    a cleaner has cleaned. `headers`: the segment's batch headers, read only as far as needed."""
-    if is_indexed_beyond(file, end):
-        return end
-    if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
-        return max(end, min(cleaned, file.next_offset))
-    return file.next_offset if _has_gap(headers) else end
-
-
-def _has_gap(headers: Iterable[BatchHeader]) -> bool:
-    """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
-    do not say which offsets they hold."""
-    after: int | None = None
-    with suppress(CorruptRecordsError):
-        for header in headers:
-            if header.magic == V2:
-                count = header.last_offset - header.base_offset + 1
-                if header.records_count is not None and header.records_count < count:
-                    return True
-            elif header.codec is not Codec.NONE:
-                after = header.last_offset + 1
-                continue
-            if after is not None and header.base_offset > after:
-                return True
-            after = header.last_offset + 1
-    return False
-
-
-def is_indexed_beyond(file: SegmentFile, end: int) -> bool:
-    """Whether a segment's indexes have entries after its last record."""
-    offsets = _entries(file, Kind.OFFSET_INDEX, OFFSET_ENTRY)
-    if len(offsets):
-        last = offsets[-1]
-        if file.base_offset + int(last["offset"]) >= end:
-            return True
-        if not file.is_gzipped and int(last["position"]) >= file.size:
-            return True
-    times = _entries(file, Kind.TIME_INDEX, TIME_ENTRY)
-    return len(times) > 0 and file.base_offset + int(times[-1]["offset"]) >= end
-
-
-def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.ndarray":
-    """The entries of an index up to the first that is not in order; empty if there is no index."""
-    data = b""
-    with suppress(OSError, StorageError):
-        if file.blobs:
-            blob = file.blob(kind)
-            if blob is not None and 0 < blob.size <= INDEX_SIZE_MAX:
-                data = blob.read()
-        else:
-            path = Path(file.directory) / file_name(file.base_offset, kind, file.state)
-            if path.stat().st_size <= INDEX_SIZE_MAX:
-                data = path.read_bytes()
-    table = np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)
-    keys = table[entry.names[0]].astype(np.int64)  # type: ignore[index]
-    falling = np.flatnonzero(np.diff(keys) <= 0)
-    table = table[: falling[0] + 1] if len(falling) else table
-    return table[:0] if len(table) == 1 and not table.tobytes().strip(b"\0") else table
-
-
 def is_unwritten(records: Records, position: int) -> bool:
     """Whether only zeros follow, as in a preallocated file."""
     head = bytearray(min(ENTRY_HEAD_SIZE, records.size - position))
@@ -209,10 +121,11 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
     found = opened(Split("", 0, file, 0, file.size, offset, OFFSET_MAX))
     try:
         records, start = found.records, found.boundaries().before_offset(offset)
-        end, is_cut = start, True
+        end, is_cut, rising = start, True, Rising(file.base_offset)
         try:
             for header in records.slice(start, records.size - start).batches():
-                end = start + header.position + header.size
+                is_cut = rising.add(header)
+                end = start + header.position + header.size if is_cut else end
         except CorruptRecordsError:
             is_cut = is_unwritten(records, end)
         return end < records.size and (
@@ -227,10 +140,13 @@ def behind_damage(file: SegmentFile, end: int) -> Iterator[Stretch]:
     return (one for one in scan(file, end, OFFSET_MAX) if one.state is State.WHOLE)
 
 
-def scan(file: SegmentFile, start: int, end: int, cleaned: int = 0) -> Iterator[Stretch]:
+def scan(
+    file: SegmentFile, start: int, end: int, cleaned: int = 0, *, is_copy: bool = False
+) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:
-    how far a cleaner has cleaned.
+    how far a cleaner has cleaned. `is_copy`: it is another copy's. Nothing confirms the offset of
+    the last batch of a log, so offsets between that and the one before do not count as present.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     whole = Split("", 0, file, 0, file.size, start, end)
@@ -238,13 +154,19 @@ def scan(file: SegmentFile, start: int, end: int, cleaned: int = 0) -> Iterator[
     try:
         position = found.boundaries().before_offset(start)
         end = min(end, file.next_offset)
-        yield from _scanned(file, found, position, start, end, cleaned)
+        yield from _scanned(file, found, position, start, end, cleaned, is_copy)
     finally:
         found.close()
 
 
 def _scanned(
-    file: SegmentFile, found: OpenedSegment, position: int, start: int, end: int, cleaned: int
+    file: SegmentFile,
+    found: OpenedSegment,
+    position: int,
+    start: int,
+    end: int,
+    cleaned: int,
+    is_copy: bool,
 ) -> Iterator[Stretch]:
     records = found.records
     at, epoch = max(start, file.base_offset), NONE  # the stretch found so far, not yet yielded,
@@ -258,8 +180,10 @@ def _scanned(
             header = header._replace(position=position)
             if header.last_offset >= at:
                 verify_checksum(records, header)
-            if header.last_offset + 1 <= after:
-                raise CorruptRecordsError("offsets do not rise", position)
+            following = _header_at(records, position + header.size)
+            limit = limit_of(file, header, following)
+            if header.base_offset < after or goes_beyond(header, after, limit):
+                raise CorruptRecordsError(NOT_RISING, position)
         except CorruptRecordsError:
             if at < after:
                 yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
@@ -273,6 +197,13 @@ def _scanned(
                 yield Stretch(at, after, State.DAMAGED, epoch, file)
             at = max(at, after)
             continue
+        if is_copy and limit == OFFSET_MAX and (gap := first_offset(records, header)) > after:
+            if at < after:
+                yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
+            at = max(at, after)
+            if at < min(gap, end, cleaned):
+                yield Stretch(at, min(gap, end, cleaned), State.COMPACTED, NONE, file)
+            at, first = max(at, min(gap, end)), position
         if header.last_offset < at:
             first = position + header.size
         elif at < after and header.leader_epoch != epoch:
@@ -288,6 +219,16 @@ def _scanned(
         until = min(end, cleaned_until(file, after, cleaned, ()))
         if at < until:
             yield Stretch(at, until, State.COMPACTED, NONE, file)
+
+
+def limit_of(file: SegmentFile, header: BatchHeader, following: BatchHeader | None) -> int:
+    """The offset below which the offsets of a batch are: that of the next batch, or of the next
+    segment. OFFSET_MAX: it is not known. A cleaner may have merged the next segment into this one,
+    so a batch may be beyond that."""
+    if following is not None:
+        return following.base_offset
+    is_beyond = file.is_clipped or header.base_offset >= file.next_offset
+    return OFFSET_MAX if is_beyond else file.next_offset
 
 
 def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | None:
@@ -351,7 +292,7 @@ def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
 
 def _scanned_or_none(file: SegmentFile, start: int, end: int, cleaned: int) -> list[Stretch]:
     try:
-        return list(scan(file, start, end, cleaned))
+        return list(scan(file, start, end, cleaned, is_copy=True))
     except (OSError, RecordsError):  # the segment is gone
         return []
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from downconvert.storage.names import OFFSET_MAX
 
+from .compacted import cleaned_until
 from .completeness import (
     State,
     Stretch,
-    cleaned_until,
     is_damaged_after,
     is_last,
     scan,

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from downconvert.spark.logs.compacted import cleaned_until
 from downconvert.spark.logs.completeness import (
     State,
     behind_damage,
-    cleaned_until,
     is_last,
     stretches_of_copies,
     whole_split,

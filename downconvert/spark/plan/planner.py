@@ -12,7 +12,8 @@ from typing import Final
 
 from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import boundaries_of
-from downconvert.spark.logs.completeness import CleanerPoints, is_last, whole_split
+from downconvert.spark.logs.compacted import CleanerPoints
+from downconvert.spark.logs.completeness import is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile, are_mounted
 from downconvert.spark.logs.splits import OPEN_COST, Split, around, pack, split, task_size

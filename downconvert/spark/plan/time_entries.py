@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from downconvert.spark.logs.completeness import TIME_ENTRY, is_last
+from downconvert.spark.logs.compacted import TIME_ENTRY
+from downconvert.spark.logs.completeness import is_last
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
 from downconvert.storage.names import Kind, file_name

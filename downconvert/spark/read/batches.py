@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from downconvert.spark.logs.completeness import NOT_RISING
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import TIMESTAMP
@@ -24,7 +25,7 @@ from records.formats import (
     V0,
 )
 
-from .entries import NOT_RISING, Entries
+from .entries import Entries
 from .heads import Heads, HeadTable
 from .order import check_order, look_at_first
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.boundaries import first_offset
+from downconvert.spark.logs.compacted import cleaned_until, is_indexed_beyond
 from downconvert.spark.logs.completeness import (
+    NOT_RISING,
     State,
     Stretch,
-    cleaned_until,
-    is_indexed_beyond,
     is_last,
     is_unwritten,
     stretches_of_copies,
@@ -251,23 +251,24 @@ class Entries:
         if following is not None and following < self.size:
             end = self._base_offset(following)
             if end is None:
-                end = self._own_end(entry, following)
+                end = self._own_end(entry, following, start)
         elif following is not None and is_last(self.split.segment):
-            end = self._own_end(entry, following)
+            end = self._own_end(entry, following, start)
         if start is None or end is None:
             return None
         is_known = start < end or start >= self.split.end_offset
         return (start, end) if is_known else None
 
-    def _own_end(self, entry: int, following: int) -> int | None:
-        """The offset after a damaged entry, by its own header; None: its size does not lead to
-        `following`."""
+    def _own_end(self, entry: int, following: int, start: int | None) -> int | None:
+        """The offset after a damaged entry that begins at offset `start`, by its own header; None:
+        its size does not lead to `following`."""
         damaged = None
         with suppress(CorruptRecordsError):
             damaged = self.header(entry)
         if damaged is None or entry + damaged.size != following:
             return None
-        return damaged.last_offset + 1
+        first = max(damaged.base_offset, -1 if start is None else start)
+        return first + damaged.last_offset - damaged.base_offset + 1
 
     def start_of(self, entry: int, near: int) -> int | None:
         """The offset at which an entry begins, by the entries before it; None: not known."""
@@ -391,5 +392,4 @@ def _offsets(lost: tuple[int, int] | None) -> str:
 
 
 RUNS_PAST: Final = "entry runs past the end of its segment"
-NOT_RISING: Final = "offsets do not rise"
 OFFSET: Final = Struct(">q")

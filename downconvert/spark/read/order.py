@@ -5,9 +5,11 @@ Not here: reading on after a wrong one (entries.py)."""
 
 from contextlib import suppress
 
+from downconvert.spark.logs.completeness import NOT_RISING, limit_of
+from downconvert.storage.segments.rising import goes_beyond
 from records import BatchHeader, CorruptRecordsError
 
-from .entries import NOT_RISING, Entries
+from .entries import Entries
 
 
 def look_at_first(entries: Entries) -> None:
@@ -24,17 +26,16 @@ def check_order(entries: Entries, header: BatchHeader, near: int) -> None:
     before this one begins.
 
     CorruptRecordsError: the offsets of this entry are wrong."""
-    end, limit, following = header.position + header.size, entries.offset_max, None
+    end, following = header.position + header.size, None
     with suppress(CorruptRecordsError):
         following = entries.header(end)
-    if following is not None:
-        limit = following.base_offset
-    elif end < entries.size or header.base_offset >= limit:
+    if following is None and end < entries.size:
         return
+    limit = limit_of(entries.split.segment, header, following)
     if limit > header.last_offset:
         return
     after = entries.start_of(header.position, near)
-    if after is not None and after < header.base_offset and after <= limit:
+    if after is not None and goes_beyond(header, after, limit):
         raise CorruptRecordsError(NOT_RISING, header.position)
     if following is not None:
         entries.misplaced = following.position

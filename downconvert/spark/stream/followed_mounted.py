@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.spark.logs.attempts import attempted
-from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
+from downconvert.spark.logs.compacted import CleanerPoints
+from downconvert.spark.logs.completeness import is_damaged_after
 from downconvert.spark.logs.isolation import committed_of, is_sound
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of

@@ -14,13 +14,8 @@ from typing import NamedTuple, TypeVar
 from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import StoredBoundaries
 from downconvert.spark.logs.checkpoints import leader_epochs
-from downconvert.spark.logs.completeness import (
-    CleanerPoints,
-    Stretch,
-    behind_damage,
-    is_damaged_after,
-    is_last,
-)
+from downconvert.spark.logs.compacted import CleanerPoints
+from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of

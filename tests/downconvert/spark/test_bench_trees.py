@@ -10,6 +10,7 @@ from bench import tree_combined, tree_selected, trees
 from bench.tree_history import check_history
 from bench.tree_mixed import MIXED
 from bench.tree_model import generated
+from bench.tree_offsets import FLIPPED
 from bench.tree_places import PLACED
 from bench.tree_selected import SELECTED
 from bench.tree_shapes import SHAPED
@@ -36,17 +37,20 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # only, a damaged index before old messages, an empty copy of a log that goes on elsewhere,
 # damage in the last segment of tiered storage, a damaged time index. In the next three the model
 # was wrong: an empty copy of a new follower shows nothing, a damaged batch below the log start may
-# have been a marker, and an archive keeps what a DeleteRecords request removed later. In the last
+# have been a marker, and an archive keeps what a DeleteRecords request removed later. In the next
 # four, a transaction was in a part of a segment that only tiered storage had, a range ended where a
 # leader epoch begins, a snapshot of producers was behind segments of tiered storage, and a copy
-# stopped within the header of a batch that follows a message of an older format.
+# stopped within the header of a batch that follows a message of an older format. In the last five,
+# the offset of a batch was wrong: a batch that seemed to go on hid a timestamp, hid damage in the
+# next segment, and was noted as exported; one at the end of a log did not end a stream; and a
+# damaged index led to the beginning of its segment.
 @pytest.mark.parametrize(
     "seed",
     [
         *(1003, 1184, 2231, 3202, 300004, 300100, 305078, 325058, 901109, 1000765),
         *(3001020, 3000094, 3001081, 3020054, 3001193, 3010066, 3100145, 3300301, 6002001),
         *(7100007, 7100587, 6000418, 7101963, 9000143, 9100256, 9441080, 9600124, 9710078),
-        *(9810116, 9900578, 10050385),
+        *(9810116, 9900578, 10050385, 10300012, 10300028, 10300273, 10300229, 10300254),
     ],
 )
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
@@ -83,6 +87,15 @@ def test_options_together_read_the_part_that_each_of_them_selects(
 def test_parts_that_options_select_are_what_the_whole_has_there(tmp_path: Path, first: int) -> None:
     """Up to high watermarks, beside another partition or cluster, in exports of a part; also of
     encrypted tiered storage, and of overlapping segments there."""
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        trees.check(seed, tmp_path / str(seed))
+
+
+@pytest.mark.parametrize("first", range(FLIPPED, FLIPPED + 8, 4))
+def test_wrong_offsets_are_noticed_and_all_columns_are_right(tmp_path: Path, first: int) -> None:
+    """Also of headers, nulls, log append time and timestamps of any size, and of files that change
+    between planning and reading."""
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
         trees.check(seed, tmp_path / str(seed))

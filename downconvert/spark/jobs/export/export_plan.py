@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.completeness import CleanerPoints, behind_damage, is_damaged_after
+from downconvert.spark.logs.compacted import CleanerPoints
+from downconvert.spark.logs.completeness import behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
 from downconvert.spark.logs.staging import staged
@@ -162,9 +163,10 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
         end = tail.next_offset
         is_sound = tail.damage is None and not is_damaged_after(last, end)
         if not is_sound and settings.skip_damaged:
+            base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
             files = [last, *(other.segments[-1] for other in log.others)]
-            pieces = (one for file in files for one in behind_damage(file, end))
-            end = max((one.end for one in pieces), default=end)
+            pieces = (one for file in files for one in behind_damage(file, base))
+            end = max((one.end for one in pieces), default=base)
             is_sound = True
     end = max(log.start_offset, end)
     if settings.committed:

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import MissingOffsetsError
-from downconvert.spark.logs.completeness import (
-    State,
-    cleaned_until,
-    is_indexed_beyond,
-    scan,
-)
+from downconvert.spark.logs.compacted import cleaned_until, is_indexed_beyond
+from downconvert.spark.logs.completeness import State, scan
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name

@@ -11,7 +11,7 @@ from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests.downconvert.spark.reading import rows
-from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 BITS: Final = (*range(8), 20, 31, 32, 40, 62, 63)
 BATCHES: Final = 12  # of a segment
@@ -41,12 +41,15 @@ def written(directory: Path, kind: str) -> list[bytes]:
     return found
 
 
-def flip(directory: Path, found: list[bytes], number: int, bit: int) -> None:
-    entry = found[number]
+def wrong(entry: bytes, bit: int) -> bytes:
+    """A batch with a flipped bit in its base offset."""
     (offset,) = struct.unpack_from(">Q", entry)
-    wrong = struct.pack(">Q", offset ^ 1 << bit) + entry[8:]
+    return struct.pack(">Q", offset ^ 1 << bit) + entry[8:]
+
+
+def flip(directory: Path, found: list[bytes], number: int, bit: int) -> None:
     log = directory / file_name(BASE, Kind.LOG)
-    log.write_bytes(b"".join([*found[:number], wrong, *found[number + 1 :]]))
+    log.write_bytes(b"".join([*found[:number], wrong(found[number], bit), *found[number + 1 :]]))
 
 
 @pytest.mark.parametrize("level", ["record", "batch"])
@@ -130,3 +133,50 @@ def test_without_checksums_offsets_are_taken_as_they_are(tmp_path: Path) -> None
     found = written(tmp_path / "orders-0", "plain")
     flip(tmp_path / "orders-0", found, 6, 3)
     assert len(rows(tmp_path, verifyCrc="false")) == 2 * BATCHES * 10
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_wrong_offsets_in_two_neighbouring_segments_are_both_reported(
+    tmp_path: Path, level: str, number: int
+) -> None:
+    """The first one seems to go beyond the second one, and has none of its records."""
+    for base in (0, 30):
+        entries = [batch(*range(first, first + 10)) for first in range(base, base + 30, 10)]
+        at = 1 if base else number
+        entries[at] = wrong(entries[at], 40)
+        segment(tmp_path / "orders-0", base, *entries)
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    lost = [row["_corrupt"] for row in found if row["_corrupt"]]
+    first = 10 * number
+    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [
+        (first, first + 10),
+        (40, 50),
+    ]
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_wrong_offset_in_another_copy_hides_nothing(
+    tmp_path: Path, level: str, number: int
+) -> None:
+    damaged = [batch(*range(first, first + 10)) for first in range(0, 80, 10)]
+    damaged[5] = damaged[5][:-1] + b"?"
+    other = [*damaged[:number], wrong(damaged[number], 40), *damaged[number + 1 :]]
+    for broker, entries in (("broker-1", damaged), ("broker-2", other)):
+        (tmp_path / broker).mkdir()
+        segment(tmp_path / broker / "orders-0", 0, *entries)
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    lost = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(50, 60)]
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_a_wrong_offset_at_the_end_of_a_log_is_reported_with_the_right_ones(
+    tmp_path: Path, level: str
+) -> None:
+    entries = [batch(*range(first, first + 10)) for first in (0, 10)]
+    segment(tmp_path / "orders-0", 0, entries[0], wrong(entries[1], 3))
+    reports = [row["_corrupt"] for row in rows(tmp_path, level=level, mode="PERMISSIVE")]
+    lost = [(one["startOffset"], one["endOffset"]) for one in reports if one]
+    assert lost == [(10, 20)]

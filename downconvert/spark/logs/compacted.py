@@ -1,0 +1,106 @@
+"""Finds out which offsets a cleaner has removed from a segment.
+
+A segment that is not the last of its log extends to the next one's base offset. If its records end
+earlier, a cleaner removed the rest, or the file is incomplete. The gap counts as missing if the
+segment's indexes point beyond its end. Otherwise it counts as compacted if a cleaner's checkpoint
+reaches that far, if the topic is known to be compacted, or if offsets inside the segment are
+missing too: only a cleaner removes these. All other gaps count as missing.
+
+Not here: what is missing (completeness.py)."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from downconvert.storage.errors import StorageError
+from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
+from records import BatchHeader, Codec, CorruptRecordsError
+from records.formats import V2
+
+from .checkpoints import Checkpoints
+from .segment_files import SegmentFile
+
+# A broker always compacts these topics.
+COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
+
+
+class CleanerPoints:
+    """How far cleaners have cleaned, by their checkpoints. Each checkpoint is read once."""
+
+    def __init__(self) -> None:
+        self._noted = Checkpoints(CLEANER_POINTS)
+
+    def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
+        """The highest offset up to which a copy was cleaned; 0: no copy was. `noted`: paths of the
+        copies. The brokers' checkpoints are beside them."""
+        if name.topic in COMPACTED:
+            return OFFSET_MAX
+        return max(((self._noted.beside(path) or {}).get(name, 0) for path in noted), default=0)
+
+
+def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
+    """The offset up to which compaction has removed everything after a segment's records; `end` if
+    it has removed nothing there. `end`: the offset after the segment's records. `cleaned`: how far
+    a cleaner has cleaned. `headers`: the segment's batch headers, read only as far as needed."""
+    if is_indexed_beyond(file, end):
+        return end
+    if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
+        return max(end, min(cleaned, file.next_offset))
+    return file.next_offset if _has_gap(headers) else end
+
+
+def _has_gap(headers: Iterable[BatchHeader]) -> bool:
+    """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
+    do not say which offsets they hold."""
+    after: int | None = None
+    with suppress(CorruptRecordsError):
+        for header in headers:
+            if header.magic == V2:
+                count = header.last_offset - header.base_offset + 1
+                if header.records_count is not None and header.records_count < count:
+                    return True
+            elif header.codec is not Codec.NONE:
+                after = header.last_offset + 1
+                continue
+            if after is not None and header.base_offset > after:
+                return True
+            after = header.last_offset + 1
+    return False
+
+
+def is_indexed_beyond(file: SegmentFile, end: int) -> bool:
+    """Whether a segment's indexes have entries after its last record."""
+    offsets = _entries(file, Kind.OFFSET_INDEX, OFFSET_ENTRY)
+    if len(offsets):
+        last = offsets[-1]
+        if file.base_offset + int(last["offset"]) >= end:
+            return True
+        if not file.is_gzipped and int(last["position"]) >= file.size:
+            return True
+    times = _entries(file, Kind.TIME_INDEX, TIME_ENTRY)
+    return len(times) > 0 and file.base_offset + int(times[-1]["offset"]) >= end
+
+
+def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.ndarray":
+    """The entries of an index up to the first that is not in order; empty if there is no index."""
+    data = b""
+    with suppress(OSError, StorageError):
+        if file.blobs:
+            blob = file.blob(kind)
+            if blob is not None and 0 < blob.size <= INDEX_SIZE_MAX:
+                data = blob.read()
+        else:
+            path = Path(file.directory) / file_name(file.base_offset, kind, file.state)
+            if path.stat().st_size <= INDEX_SIZE_MAX:
+                data = path.read_bytes()
+    table = np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)
+    keys = table[entry.names[0]].astype(np.int64)  # type: ignore[index]
+    falling = np.flatnonzero(np.diff(keys) <= 0)
+    table = table[: falling[0] + 1] if len(falling) else table
+    return table[:0] if len(table) == 1 and not table.tobytes().strip(b"\0") else table

@@ -1,0 +1,31 @@
+"""The offset after consecutive batches. Some offsets may be wrong: no checksum covers them.
+
+Not here: reading on after a wrong one (spark/read/entries.py)."""
+
+from records import BatchHeader
+
+
+class Rising:
+    """Batches one after the other. `after`: the offset after the last one whose offset fits."""
+
+    __slots__ = ("_before", "_last", "after")
+
+    def __init__(self, base_offset: int) -> None:
+        self.after = self._before = base_offset
+        self._last: BatchHeader | None = None
+
+    def add(self, header: BatchHeader) -> bool:
+        """Adds the next batch. False: its offset is wrong. If it shows that the offset of the batch
+        before was wrong, that one no longer counts."""
+        if header.base_offset >= self.after:
+            self._before = self.after
+        elif self._last is None or not goes_beyond(self._last, self._before, header.base_offset):
+            return False
+        self.after, self._last = header.last_offset + 1, header
+        return True
+
+
+def goes_beyond(header: BatchHeader, after: int, limit: int) -> bool:
+    """Whether a batch has a wrong offset: it is not below `limit`, where the next one begins.
+    False: the next one may have it. `after`: the offset after the batch before."""
+    return after < header.base_offset and after <= limit <= header.last_offset

@@ -1,0 +1,31 @@
+"""A batch whose offset does not fit between its neighbours' does not say where a log ends."""
+
+import pytest
+
+from downconvert.storage.segments.rising import Rising
+from records import MemoryRecords
+from tests.downconvert.storage.logs import batch
+
+
+def ends(*bases: int) -> list[tuple[bool, int]]:
+    """What adding each of some batches of ten offsets says, and the offset after it."""
+    rising = Rising(0)
+    found = []
+    for base in bases:
+        header = next(MemoryRecords(batch(*range(base, base + 10))).batches())
+        found.append((rising.add(header), rising.after))
+    return found
+
+
+@pytest.mark.parametrize("gap", [0, 5])
+def test_batches_that_rise_end_where_the_last_one_does(gap: int) -> None:
+    assert ends(0, 10 + gap, 20 + gap) == [(True, 10), (True, 20 + gap), (True, 30 + gap)]
+
+
+def test_a_batch_that_goes_back_does_not_count() -> None:
+    assert ends(0, 10, 4, 30) == [(True, 10), (True, 20), (False, 20), (True, 40)]
+
+
+def test_a_batch_that_the_next_one_shows_to_be_wrong_no_longer_counts() -> None:
+    assert ends(0, 1034, 20, 30) == [(True, 10), (True, 1044), (True, 30), (True, 40)]
+    assert ends(0, 1034, 2058, 30) == [(True, 10), (True, 1044), (True, 2068), (False, 2068)]

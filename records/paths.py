@@ -7,8 +7,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+WRITERS: Final = count()  # a number for each in this process: several may write the same file
 
 
 def named(path: str | os.PathLike[str]) -> Path:
@@ -26,7 +29,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     FileExistsError: the name belongs to a link, a pipe or a device, which would be lost."""
     check_replaceable(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{next(WRITERS)}.part")
     partial.unlink(missing_ok=True)  # left by a process that died, with the same id
     try:
         with partial.open("xb") as file:

@@ -35,10 +35,22 @@ def test_files_that_a_process_of_the_same_id_left_are_replaced(tmp_path: Path) -
         left = list(tmp_path.iterdir())
         file.write(b"a")
     (partial,) = left
-    partial.write_bytes(b"more than that")
+    before, _, writer = partial.stem.rpartition("-")
+    partial.with_name(f"{before}-{int(writer) + 1}.part").write_bytes(b"more than that")
     with whole_file(path) as file:
         file.write(b"b")
     assert path.read_bytes() == b"b"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    with whole_file(path) as slow:
+        slow.write(b"slow")
+        with whole_file(path) as fast:
+            fast.write(b"fast")
+        assert path.read_bytes() == b"fast"
+    assert path.read_bytes() == b"slow"
     assert list(tmp_path.iterdir()) == [path]
 
 

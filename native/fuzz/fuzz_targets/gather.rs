@@ -146,7 +146,7 @@ fn by_rows(mut log: &[u8], first_offset: i64) -> Vec<Found> {
             if let Some(codec) = Codec::of(head[ATTRIBUTES_AT] & 7) {
                 let last = i32::from_be_bytes(head[23..27].try_into().unwrap());
                 let base = i64::from_be_bytes(head[..8].try_into().unwrap());
-                if base.wrapping_add(i64::from(last)) < first_offset {
+                if i128::from(base) + i128::from(last) < i128::from(first_offset) {
                     continue; // whatever it decompresses to
                 }
                 body = vec![0; BODY_SIZE_MAX];

@@ -115,7 +115,7 @@ class Advance:
         header = Header.read(head, 0)
         size = header.size + PREFIX.size
         is_transactional = header.attributes & (CONTROL | TRANSACTIONAL)
-        if room <= 0 or (is_transactional and transcoder.state.stop_transactional):
+        if is_transactional and transcoder.state.stop_transactional:
             return None
         codec = recodes.codecs.ljust(8, b"\0")[header.attributes & CODEC_MASK]
         compressing = () if self.target == COUNTER else (Codec.GZIP, Codec.SNAPPY, Codec.LZ4)

@@ -1,0 +1,157 @@
+"""Native kernel and reference give the same results at each limit, and for each field with a telling
+value.
+
+The places are all bytes of small examples, one after the other, so no rule depends on the luck of a
+generator (test_twins.py). Each limit is tried one below it, at it, and one above.
+
+Not here: combinations of good values (test_twins_in_full.py)."""
+
+from collections.abc import Iterator
+from itertools import cycle, product
+from typing import Any
+
+import pytest
+
+from records.codecs import compress
+from records.formats import BATCH_HEADER_SIZE, LOG_APPEND_TIME, V0, V1, V2, Codec
+from records.kernel import COUNTER, MEMORY, PLAIN, Recodes
+from records.units import MiB
+from tests.damage import spliced
+
+from .examples import batch, message, record
+from .kernels import KERNELS, REQUIRE_NATIVE
+from .tracing import Entered, Job, trace
+
+INT32 = -2, -(2**31), 2**31 - 1
+INT64 = -(2**63), -2, 2**63 - 2, 2**63 - 1
+BESIDE = -1, 0, 1  # a limit
+HEADERS = [(b"h", b"x"), (b"", None)]
+RECORDS = [
+    record(0, b"key", b"value", headers=HEADERS),
+    record(1, None, None),
+    record(2, b"k", b"v" * 70, timestamp_delta=2**21, headers=HEADERS),
+]
+BATCH = batch(*RECORDS, base_offset=5)
+INSIDE = message(V1, 0) + message(V0, 1, None, None) + message(V1, 2, attributes=LOG_APPEND_TIME)
+EXAMPLES = {
+    "messages in a log": (None, message(V0, 3) + message(V1, 4, attributes=LOG_APPEND_TIME)),
+    "a batch in a log": (None, BATCH),
+    "records of a batch": (Entered(BATCH), b"".join(RECORDS)),
+    "records for a wrapper": (Entered(BATCH, wrapper=True), b"".join(RECORDS)),
+    "messages in a message": (Entered(offset_delta=3), INSIDE),
+    "messages for a wrapper": (Entered(offset_delta=3, wrapper=True, split_at_gaps=True), INSIDE),
+}
+
+pytestmark = pytest.mark.skipif(
+    len(KERNELS) == 1,
+    reason=f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set",
+)
+
+
+def changed(data: bytes) -> Iterator[bytes]:
+    """The data with one telling change at each of its bytes."""
+    for at, byte in enumerate(data):
+        for other in {byte ^ 0x80, (byte + 1) % 256, (byte - 1) % 256, 0xFF} - {byte}:
+            yield spliced(data, at, bytes([other]), drop=1)
+        for size, numbers in ((4, INT32), (8, INT64)):
+            if at + size <= len(data):
+                for number in numbers:
+                    yield spliced(data, at, number.to_bytes(size, signed=True), drop=size)
+
+
+def jobs(entered: Entered | None) -> Iterator[Job]:
+    """A job for each change, in turn. Neighbouring values meet different ones."""
+    works: tuple[Any, ...] = "transcode", "columns", "measure"
+    choices = product((V0, V1), (0, 5, -(2**63)), ((MiB,), (MiB,), (MiB,), (3, 40)), works)
+    return cycle(
+        [
+            Job(
+                work, to_magic=to_magic, first_offset=first_offset, entered=entered, windows=windows
+            )
+            for to_magic, first_offset, windows, work in choices
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_byte_may_be_any_number(name: str) -> None:
+    entered, data = EXAMPLES[name]
+    for job, other in zip(jobs(entered), changed(data), strict=False):
+        found = [trace(kernel.Transcoder, job, other) for kernel in KERNELS]
+        assert found[0] == found[1], (job, other)
+
+
+def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
+    """Which of the two is checked first shows only if both are unusual."""
+    works: tuple[Any, ...] = "transcode", "columns", "measure"
+    for work, magic, to_magic, offset, timestamp, flags in product(
+        works,
+        (V0, V1),
+        (V0, V1),
+        (-1, 4, 5, 2**63 - 1),
+        (-(2**63), -2, -1, 0),
+        (0, LOG_APPEND_TIME),
+    ):
+        log = message(magic, offset, timestamp=timestamp, attributes=flags) + message(V0, 9)
+        job = Job(work, to_magic=to_magic, first_offset=5)
+        found = [trace(kernel.Transcoder, job, log) for kernel in KERNELS]
+        assert found[0] == found[1], (job, log)
+
+
+# --- the limits of calls
+
+
+def test_records_near_the_largest_and_the_smallest_offset() -> None:
+    for base, deltas, first_offset, work in product(
+        (-(2**63), -(2**63) + 1, 2**63 - 2**31, 2**63 - 2, 2**63 - 1),
+        ((0, 1), (-1, 0), (0, 2**31 - 1), (1, 2)),
+        (-(2**63), 2**63 - 1),
+        ("transcode", "columns"),
+    ):
+        data = b"".join(map(record, deltas))
+        log = batch(*map(record, deltas), base_offset=base, last_offset_delta=deltas[-1])
+        for entered in None, Entered(log), Entered(log, wrapper=True, split_at_gaps=True):
+            job = Job(work, first_offset=first_offset, entered=entered)  # type: ignore[arg-type]
+            source = log if entered is None else data
+            found = [trace(kernel.Transcoder, job, source) for kernel in KERNELS]
+            assert found[0] == found[1], (job, source)
+
+
+def advanced(log: bytes, codec: int, first_offset: int, target: int, **limits: int) -> list[Any]:
+    """The results of `advance` by each kernel, as far as they do not depend on a compressor."""
+    found = []
+    recodes = Recodes(bytes([0, 0, 0, codec]), True, True, False, limits["body"], limits["inner"])
+    for kernel in KERNELS:
+        transcoder = kernel.Transcoder(V1, first_offset, 0xFF, False, recodes)
+        consumed, size, outcome, made, error = transcoder.advance(
+            *(log, 0, len(log), limits["chunk"], target, False, limits["room"], limits["budget"])
+        )
+        results = consumed, int(outcome), error, transcoder.totals[:3], transcoder.damage
+        found.append(results if codec == Codec.SNAPPY else (*results, size, made))
+    return found
+
+
+@pytest.mark.parametrize("target", [MEMORY, COUNTER])
+@pytest.mark.parametrize("codec", [PLAIN, Codec.SNAPPY])
+@pytest.mark.parametrize("data", [b"v" * 200, bytes(range(200))], ids=["expands", "does not"])
+def test_an_advance_ends_at_the_same_limits(data: bytes, codec: int, target: int) -> None:
+    body = record(0, None, data)
+    lz4 = compress(Codec.LZ4, body, magic=V2, compression_level="fast")
+    entry = batch(compressed=lz4, records_count=1, attributes=Codec.LZ4)
+    plain, size = batch(record(0), record(1)), 34 + len(data)
+    log = plain + entry + plain
+    made = 72 + size + 72
+    usual = {"body": MiB, "inner": MiB, "chunk": 4096, "room": MiB, "budget": MiB}
+    limits = {
+        "body": (len(body), len(entry)),
+        "inner": (size,),
+        "chunk": (BATCH_HEADER_SIZE, len(plain) // 2, len(plain), len(log)),
+        "room": (0, 36, 72, 72 + size, made),
+        "budget": (0, 1, len(plain), len(plain) + len(entry), 72, 72 + size, made),
+    }
+    for name, values in limits.items():
+        for limit, beside, first_offset in product(values, BESIDE, (0, 1)):
+            if limit + beside >= (name == "chunk"):
+                how = {**usual, name: limit + beside}
+                found = advanced(log, codec, first_offset, target, **how)
+                assert found[0] == found[1], (how, first_offset)

@@ -1,5 +1,5 @@
-"""Native kernel and reference give the same results at each limit, and for each field with a telling
-value.
+"""Native kernel and reference give the same results at each limit, and for telling numbers at each
+byte.
 
 The places are all bytes of small examples, one after the other, so no rule depends on the luck of a
 generator (test_twins.py). Each limit is tried one below it, at it, and one above.
@@ -62,14 +62,11 @@ def changed(data: bytes) -> Iterator[bytes]:
 def jobs(entered: Entered | None) -> Iterator[Job]:
     """A job for each change, in turn. Neighbouring values meet different ones."""
     works: tuple[Any, ...] = "transcode", "columns", "measure"
-    choices = product((V0, V1), (0, 5, -(2**63)), ((MiB,), (MiB,), (MiB,), (3, 40)), works)
+    windows = (MiB,), (MiB,), (MiB,), (3, 40)
+    names = "to_magic", "first_offset", "windows", "work"
+    choices: Iterator[Any] = product((V0, V1), (0, 5, -(2**63)), windows, works)
     return cycle(
-        [
-            Job(
-                work, to_magic=to_magic, first_offset=first_offset, entered=entered, windows=windows
-            )
-            for to_magic, first_offset, windows, work in choices
-        ]
+        [Job(entered=entered, **dict(zip(names, choice, strict=True))) for choice in choices]
     )
 
 
@@ -84,13 +81,9 @@ def test_every_byte_may_be_any_number(name: str) -> None:
 def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
     """Which of the two is checked first shows only if both are unusual."""
     works: tuple[Any, ...] = "transcode", "columns", "measure"
+    offsets, timestamps = (-1, 4, 5, 2**63 - 1), (-(2**63), -2, -1, 0)
     for work, magic, to_magic, offset, timestamp, flags in product(
-        works,
-        (V0, V1),
-        (V0, V1),
-        (-1, 4, 5, 2**63 - 1),
-        (-(2**63), -2, -1, 0),
-        (0, LOG_APPEND_TIME),
+        works, (V0, V1), (V0, V1), offsets, timestamps, (0, LOG_APPEND_TIME)
     ):
         log = message(magic, offset, timestamp=timestamp, attributes=flags) + message(V0, 9)
         job = Job(work, to_magic=to_magic, first_offset=5)

@@ -85,10 +85,20 @@ def decoded(
     windows: Iterator[int] | None = None,
     targets: Iterator[int] | None = None,
 ) -> tuple[bytes, tuple[str, int] | None]:
-    """The bytes that a decoder returns, and the damage that ends the stream."""
-    decoder = open_decoder(codec, pull_from(data, windows or of(16384)), magic=magic)
+    """The bytes that a decoder returns, and the damage that ends the stream. Without windows and
+    targets, the same data is also decompressed at once, with the same result."""
+    content, damage = _decoded(codec, data, magic, windows or of(16384), targets or of(16384))
+    if windows is None and targets is None:
+        assert at_once(codec, data, magic=magic) == (None if damage else content, damage)
+    return content, damage
+
+
+def _decoded(
+    codec: Codec, data: bytes, magic: int, windows: Iterator[int], targets: Iterator[int]
+) -> tuple[bytes, tuple[str, int] | None]:
+    decoder = open_decoder(codec, pull_from(data, windows), magic=magic)
     given = bytearray()
-    for size in targets or of(16384):
+    for size in targets:
         target = memoryview(bytearray(size))
         try:
             read = decoder.read_into(target)
@@ -106,7 +116,6 @@ def damage(codec: Codec, data: bytes, *, magic: int = V2) -> tuple[str, int] | N
     content, seen = decoded(codec, data, magic=magic)
     assert decoded(codec, data, magic=magic, windows=of(1)) == (content, seen)
     assert decoded(codec, data, magic=magic, targets=of(1)) == (content, seen)
-    assert at_once(codec, data, magic=magic) == (None if seen else content, seen)
     return seen
 
 

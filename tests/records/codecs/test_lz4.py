@@ -139,7 +139,6 @@ def test_v0_accepts_the_right_and_the_wrong_header_checksum(size: int) -> None:
     assert right[6] == 0x82
     for compressed in wrong, right, wrong[:6] + b"\xff" + wrong[7:]:
         assert decoded(Codec.LZ4, compressed, magic=V0) == (data, None)
-        assert damage(Codec.LZ4, compressed, magic=V0) is None
 
 
 @pytest.mark.parametrize("magic", [V1, V2])

@@ -189,4 +189,5 @@ def test_any_block_is_read_in_steps_if_it_does_not_fit(monkeypatch: pytest.Monke
             assert decoded(Codec.SNAPPY, raw(data)) == (data, None)
             framed = HEADER + block(raw(data)) * 2
             assert decoded(Codec.SNAPPY, framed) == (data * 2, None)
-            assert decoded(Codec.SNAPPY, framed, windows=of(1)) == (data * 2, None)
+            windows = of(1 if size <= 1000 else 997)
+            assert decoded(Codec.SNAPPY, framed, windows=windows) == (data * 2, None)

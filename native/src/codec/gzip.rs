@@ -116,7 +116,10 @@ mod tests {
     #[test]
     fn members_follow_each_other_and_what_is_none_is_ignored() {
         let mut room = [0; 20];
-        for after in [b"".as_slice(), b"\x1f\x8b\x08", &[0; 30], b"\x1f\x8b of another method"] {
+        let short = [MEMBER_START.as_slice(), &[0; 15]].concat();
+        assert_eq!(short.len(), FURTHER_SIZE_MIN - 1);
+        let other = b"\x1f\x8b of another method";
+        for after in [b"".as_slice(), &MEMBER_START, &short, &[0; 30], other] {
             let data = [&member(b"one, "), &member(b"two"), after].concat();
             assert_eq!(decompress(&data, &mut room), Some(8));
             assert_eq!(&room[..8], b"one, two");

@@ -35,7 +35,7 @@ headers = st.just(()) | st.lists(
 )
 timestamps = st.sampled_from([0, 1, 1000]) | st.integers(-1, 2**40) | st.integers(-3, 2**63 - 1)
 deltas = st.sampled_from([0, 0, 1, -1]) | st.integers(0, 2**40) | INT64
-offsets = st.sampled_from([0, 0, 5, 1000, 2**31, 2**40]) | INT64
+offsets = st.sampled_from([0, 0, 5, 1000, 2**31, 2**40, 2**63 - 3, -(2**63)]) | INT64
 codecs = st.sampled_from([0, 0, 0, *Codec, 5, 7])
 
 

@@ -4,8 +4,9 @@ Each kernel is also consistent: measure gives the size of a conversion, windows 
 encode writes the rows of columns."""
 
 from dataclasses import replace
+from random import Random
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from records import reference
 from records.formats import V0, V1, V2
 from records.kernel import ROW_FIELDS, ROW_SIZE, Outcome, Recodes
 from records.record import ROW
+from tests.damage import mutated
 
 from . import raw
 from .examples import batch
@@ -32,12 +34,23 @@ def twin() -> ModuleType:
     return KERNELS[1]
 
 
-def both(twin: ModuleType, task: Task) -> Trace:
-    """The trace of both, with different guard bytes around their windows."""
+WORKS: Final = "transcode", "columns", "measure"
+DAMAGES: Final = 12  # of each drawn task: drawing it takes ten times as long as reading it
+
+
+def both(twin: ModuleType, task: Task) -> None:
+    """Their traces are the same, with different guard bytes around their windows. Also those of
+    other work with the same data, damaged in a dozen ways."""
     job, data = task
+    assert_same(twin, job, data)
+    for seed in range(DAMAGES):
+        other = replace(job, work=WORKS[seed % 3], to_magic=seed // 3 % 2)
+        assert_same(twin, other.whole() if seed % 4 else other, mutated(data, Random(seed)))
+
+
+def assert_same(twin: ModuleType, job: Job, data: bytes) -> None:
     expected = trace(reference.Transcoder, job, data, guard=0x00)
-    assert trace(twin.Transcoder, job, data, guard=0xFF) == expected
-    return expected
+    assert trace(twin.Transcoder, job, data, guard=0xFF) == expected, (job, data)
 
 
 # --- the twins
@@ -187,25 +200,27 @@ def test_both_kernels_compute_the_same_checksums(
 # --- each with itself
 
 
-@each_kernel
+@pytest.mark.each_kernel
 @given(task=raw.tasks)
-def test_to_measure_is_to_convert_without_the_bytes(kernel: ModuleType, task: Task) -> None:
+def test_to_measure_is_to_convert_without_the_bytes(task: Task) -> None:
     job, data = task
-    converted = trace(kernel.Transcoder, replace(job, work="transcode"), data)
-    measured = trace(kernel.Transcoder, replace(job, work="measure"), data)
-    assert measured.steps == converted.steps
-    assert len(converted.output) == converted.produced == measured.produced
+    for kernel in KERNELS:
+        converted = trace(kernel.Transcoder, replace(job, work="transcode"), data)
+        measured = trace(kernel.Transcoder, replace(job, work="measure"), data)
+        assert measured.steps == converted.steps, kernel
+        assert len(converted.output) == converted.produced == measured.produced, kernel
 
 
-@each_kernel
+@pytest.mark.each_kernel
 @given(task=raw.tasks)
-def test_windows_and_targets_do_not_matter(kernel: ModuleType, task: Task) -> None:
+def test_windows_and_targets_do_not_matter(task: Task) -> None:
     job, data = task
     job = replace(job, handles_large=False)
-    in_pieces = trace(kernel.Transcoder, job, data)
-    at_once = trace(kernel.Transcoder, job.whole(), data)
-    for calls in ("output", "produced", "reached", "outcome", "damage", "state"):
-        assert getattr(in_pieces, calls) == getattr(at_once, calls), calls
+    for kernel in KERNELS:
+        in_pieces = trace(kernel.Transcoder, job, data)
+        at_once = trace(kernel.Transcoder, job.whole(), data)
+        for calls in ("output", "produced", "reached", "outcome", "damage", "state"):
+            assert getattr(in_pieces, calls) == getattr(at_once, calls), (kernel, calls)
 
 
 @each_kernel

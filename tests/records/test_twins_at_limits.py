@@ -14,7 +14,8 @@ import pytest
 
 from records.codecs import compress
 from records.formats import BATCH_HEADER_SIZE, LOG_APPEND_TIME, V0, V1, V2, Codec
-from records.kernel import COUNTER, MEMORY, PLAIN, Recodes
+from records.kernel import COUNTER, MEMORY, PLAIN, ROW_FIELDS, ROW_SIZE, Recodes
+from records.record import ROW
 from records.units import MiB
 from tests.damage import spliced
 
@@ -26,6 +27,7 @@ INT32 = -2, -(2**31), 2**31 - 1
 INT64 = -(2**63), -2, 2**63 - 2, 2**63 - 1
 BESIDE = -1, 0, 1  # a limit
 HEADERS = [(b"h", b"x"), (b"", None)]
+HEADERS_ENCODED = b"\x02h\x02x\x00\x01"
 RECORDS = [
     record(0, b"key", b"value", headers=HEADERS),
     record(1, None, None),
@@ -89,6 +91,28 @@ def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
         job = Job(work, to_magic=to_magic, first_offset=5)
         found = [trace(kernel.Transcoder, job, log) for kernel in KERNELS]
         assert found[0] == found[1], (job, log)
+
+
+def test_each_number_of_a_row_may_be_any_number() -> None:
+    """Rows come back from callers, so they may hold anything."""
+    source = b"key" + b"value" + HEADERS_ENCODED
+    size = len(source)
+    good = dict(zip(ROW_FIELDS, (7, 1000, 0, 0, 3, 3, 5, 8, len(HEADERS_ENCODED), 2), strict=True))
+    telling = (*INT32, *INT64, -1, 0, 1, 2, 3, size - 1, size, size + 1, 2**31, -(2**31) - 1)
+    ends = (-(2**63), 0, 2**63 - 1)
+    for name, number in product(ROW_FIELDS, telling):
+        rows = ROW.pack(*{**good, name: number}.values())
+        for magic, base_offset, base_timestamp in product((V0, V1, V2), ends, ends):
+            found = []
+            for kernel in KERNELS:
+                target = bytearray(200)
+                call = (rows, 0, ROW_SIZE, source, magic, base_offset, base_timestamp)
+                try:
+                    made = kernel.encode(*call, target, 0, len(target))
+                except ValueError:
+                    made, target = ValueError, bytearray()
+                found.append((made, target))
+            assert found[0] == found[1], (name, number, magic, base_offset, base_timestamp)
 
 
 # --- the limits of calls

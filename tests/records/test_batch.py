@@ -128,3 +128,20 @@ def test_parsing_needs_exactly_the_head(entry: bytes, head_size: int) -> None:
     for size in range(head_size):
         with pytest.raises(ValueError, match="not whole"):
             parse(entry[:size])
+
+
+def test_a_header_at_another_place_differs_in_that_alone() -> None:
+    entry = batch(
+        b"",
+        base_offset=7,
+        leader_epoch=3,
+        attributes=0b0111_1100,
+        last_offset_delta=5,
+        max_timestamp=12,
+        producer_id=13,
+        base_sequence=15,
+    )
+    header = parse(entry)
+    other = damaged(entry, checksum="wrong", base_offset=2**40, leader_epoch=9)
+    assert header.placed(2**40, 9) == parse(other)
+    assert header.at(99) == BatchHeader.parse(entry, 0, 99)

@@ -50,7 +50,7 @@ def read(kernel: ModuleType, log: bytes, size_max: int) -> set[int]:
 
 def squeezed(codec: int, *records: bytes, **fields: int) -> bytes:
     if codec == Codec.NONE:
-        return batch(*records, **fields)
+        return batch(*records, compressed=None, **fields)
     data = compress(Codec(codec), b"".join(records), magic=V2, compression_level="fast")
     fields["attributes"] = fields.get("attributes", 0) | codec
     fields.setdefault("records_count", len(records))

@@ -149,7 +149,7 @@ def advanced(log: bytes, codec: int, first_offset: int, target: int, **limits: i
 
 
 @pytest.mark.parametrize("target", [MEMORY, COUNTER])
-@pytest.mark.parametrize("codec", [PLAIN, Codec.SNAPPY])
+@pytest.mark.parametrize("codec", [PLAIN, Codec.SNAPPY, Codec.ZSTD, Codec.NONE, 5, 254])
 @pytest.mark.parametrize("data", [b"v" * 200, bytes(range(200))], ids=["expands", "does not"])
 def test_an_advance_ends_at_the_same_limits(data: bytes, codec: int, target: int) -> None:
     body = record(0, None, data)

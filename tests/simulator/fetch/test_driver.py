@@ -56,6 +56,32 @@ def test_slow_consumers_do_not_delay_others_and_stop_with_them() -> None:
     assert tally.broken == 0
 
 
+def test_a_slow_consumer_keeps_its_rate() -> None:
+    """The fast consumer gets its answer after the slow one has read `count` of them."""
+    rate, count = 50_000, 10
+    (near, slow_near), (fast, slow) = zip(*(socket.socketpair() for _ in range(2)), strict=True)
+    answer = b"a" * 992
+    whole = ANSWER_HEAD.pack(len(answer)) + answer
+
+    def send() -> None:
+        with near, slow_near:
+            for _ in range(count):
+                slow_near.recv(REQUEST.size, socket.MSG_WAITALL)
+                slow_near.sendall(whole)
+            slow_near.recv(REQUEST.size, socket.MSG_WAITALL)
+            near.sendall(whole)
+            near.recv(REQUEST.size)  # until it has read that
+
+    thread = Thread(target=send)
+    thread.start()
+    expected = [Expected(len(answer), digest(answer), 1)]
+    reading = Consumers((fast, slow), expected, 1, rate, lambda _: None).run()
+    thread.join(20)
+    assert reading.wrong == 0
+    assert reading.answers == count + 1
+    assert len(whole) * (count - 1) / rate <= reading.seconds < 5  # no pause before the first
+
+
 def test_an_answer_begins_in_the_turn_of_its_request() -> None:
     log: list[str] = []
 

@@ -3,6 +3,7 @@
 A frame of this process takes the place of Spark's: what Spark does with it is tested with the
 jobs."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,9 @@ from downconvert.spark.jobs import jobs
 from downconvert.spark.jobs.jobs import ROWS_MAX, SKIPS, JobError, chosen, run_tasks, watched
 from downconvert.spark.jobs.progress import no_step
 from downconvert.spark.jobs.spark_errors import WORKER_LOST
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.storage.names import TopicPartition
 from records import CorruptRecordsError
 from tests.downconvert.spark.reading import partition
 from tests.downconvert.storage.logs import batch
@@ -65,6 +69,28 @@ def test_a_topic_that_is_not_there_is_an_error_that_says_which_are(logs: Path) -
     words = "^no topic is called orde or x; there is Orders, audit, orders, orders.eu$"
     with pytest.raises(JobError, match=words.replace(".", r"\.")):
         names(logs, "orde", "x")
+
+
+def test_only_the_last_search_says_what_is_there(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search starts over if a file is gone, and its topic may be gone with it."""
+
+    def search(paths: list[str], *, takes: Callable[[TopicPartition], bool]) -> list[PartitionLog]:
+        found = find_partitions(paths, takes=takes)
+        if gone:
+            while gone:
+                shutil.rmtree(gone.pop())
+            raise FileNotFoundError("gone")
+        return found
+
+    monkeypatch.setattr(jobs, "find_partitions", search)
+    gone = [path for path in logs.iterdir() if path.name != "audit-0"]
+    with pytest.raises(JobError, match=r"^no topic is called x; there is audit$"):
+        names(logs, "x")
+    gone = [logs / "audit-0"]
+    with pytest.raises(JobError, match="no partitions there"):
+        names(logs, "x")
 
 
 def test_a_path_without_partitions_or_with_a_secret_is_an_error(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from downconvert.spark.stores import blobs
 from downconvert.spark.stores.blobs import Blob, inflated
+from downconvert.spark.stores.chunks import Chunks
 from downconvert.storage.errors import CorruptFileError
 
 DATA = os.urandom(5000)
@@ -41,6 +42,31 @@ def test_a_saved_blob_keeps_its_time(path: Path, tmp_path: Path) -> None:
     Blob(str(path), len(DATA), 6, modified=1_600_000_000_123_456_789).save(tmp_path / "saved")
     assert (tmp_path / "saved").read_bytes() == DATA
     assert (tmp_path / "saved").stat().st_mtime_ns == 1_600_000_000_123_456_789
+
+
+def test_a_small_file_is_saved_as_it_is_now(path: Path, tmp_path: Path) -> None:
+    """Brokers replace their checkpoints between a listing and a read."""
+    listed, target = Blob(str(path), path.stat().st_size), tmp_path / "saved"
+    for now in (DATA, DATA[:10]):
+        path.write_bytes(now)
+        listed.save_current(target)
+        assert target.read_bytes() == now
+
+
+def test_a_part_of_a_file_is_saved_as_it_was_found(path: Path, tmp_path: Path) -> None:
+    """What follows a part belongs to another one, and what is packed is not the content."""
+    packed = tmp_path / "packed"
+    chunks = Chunks(1000, len(DATA), tuple([1000] * 5), False, None)
+    for part, content in (
+        (Blob(str(path), len(DATA), 6), DATA),
+        (Blob(str(path), 0), b""),
+        (_blob(packed, gzip.compress(DATA)), DATA),
+        (Blob(str(path), 3000, chunks=chunks), (b"before" + DATA)[:3000]),
+    ):
+        part.save_current(tmp_path / "saved")
+        assert (tmp_path / "saved").read_bytes() == content
+    with pytest.raises(CorruptFileError, match=f"ends at byte {len(DATA)} of {len(DATA) + 1}"):
+        Blob(str(path), len(DATA) + 1, 11).save_current(tmp_path / "saved")
 
 
 def test_one_that_ends_too_early_is_damage(path: Path) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import datasource as ds
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.read.reader import SegmentReader
 from downconvert.storage.names import Kind, file_name
+from records import ControlRecordType, build_marker
 from records.formats import BATCH_HEADER_SIZE
 from tests.downconvert.spark.reading import packed, reader, rows
 from tests.downconvert.spark.stream.test_follow import stream
@@ -192,6 +193,26 @@ def test_offsets_that_a_cleaner_removed_are_not_absent(tmp_path: Path) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 20\n")
     assert offsets(tmp_path, startingTimestamp=120) == list(range(20, 30))
     assert filtered(tmp_path, 120) == list(range(20, 30))
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_marker_is_not_the_first_record_of_its_time(tmp_path: Path, is_indexed: bool) -> None:
+    """A transaction may end long after its records, and older records may follow."""
+    written = batch(
+        0, 1, timestamp=100, transactional=True, producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    end = build_marker(
+        ControlRecordType.COMMIT, offset=2, timestamp=500, producer_id=7, producer_epoch=0
+    )
+    made = indexed_segment if is_indexed else segment
+    (tmp_path / "logs").mkdir()
+    made(
+        tmp_path / "logs" / "a-0", 0, written, end, batch(3, timestamp=110), batch(4, timestamp=600)
+    )
+    for path in (tmp_path / "logs", packed(tmp_path / "logs")):
+        assert offsets(path, startingTimestamp=500) == [4]
+        assert offsets(path, endingTimestamp=500) == [0, 1, 3]
+        assert offsets(path, startingTimestamp=105) == [3, 4]
 
 
 def test_a_deleted_record_is_not_the_first_of_its_time(tmp_path: Path) -> None:

@@ -135,6 +135,15 @@ def test_a_share_that_one_partition_does_not_need_goes_to_another(
     assert 3 <= end["b"]["0"] <= 5
 
 
+def test_one_wait_is_for_all_gaps_that_are_there_when_it_begins(path: Path, clock: Clock) -> None:
+    for base in (40, 60):
+        partition(path, batch(*range(base, base + 10)), "a-0", base)
+    source, at = waiting(path)
+    clock.now += TIMEOUT
+    with pytest.warns(RuntimeWarning, match="offset 10 up to 20, nor in 2 gaps after that: none"):
+        assert reached(source.latestOffset(at)) == 70
+
+
 def test_a_gap_behind_the_one_that_was_waited_for_has_its_own_wait(
     path: Path, clock: Clock
 ) -> None:

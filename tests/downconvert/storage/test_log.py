@@ -161,6 +161,19 @@ def test_the_first_record_of_a_timestamp_may_be_before_younger_ones(path: Path) 
     assert [log.offset_for(time) for time in (100, 501, 701, 900, 901)] == [0, 2, 4, 4, None]
 
 
+def test_the_newest_records_are_found_before_the_time_index_has_them(path: Path) -> None:
+    config = LogConfig(index_interval_bytes=200, segment_bytes=1500)
+    with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
+        for last in range(40):
+            log.writer.append(batch(last))
+            for found in (log, Log.open(path)):
+                times = {10 * at for at in (0, last // 2, last - 1, last) if at >= 0}
+                assert all(found.offset_for(time) == time // 10 for time in times)
+                assert found.offset_for(10 * last - 9) == last
+                assert found.offset_for(10 * last + 1) is None
+        assert len(log.segments) > 1
+
+
 def test_segments_without_time_indexes_are_scanned(path: Path) -> None:
     for base in (0, 10, 20):
         segment(path, base, batch(base, base + 1, magic=V1))

@@ -44,6 +44,29 @@ def test_threads_that_write_to_different_logs_lose_nothing_of_each_other(tmp_pat
     assert found == {TopicPartition("t", number): 99 for number in range(8)}
 
 
+def test_a_file_is_written_once_for_each_change(tmp_path: Path) -> None:
+    written: list[str] = []
+
+    class Noting(UnsyncedDisk):
+        def rename(self, source: Path, target: Path) -> None:
+            written.append(target.name)
+            super().rename(source, target)
+
+    checkpoints = Checkpoints(tmp_path, Noting())
+    with checkpoints.together():
+        for number in range(3):
+            checkpoints.of(TopicPartition("t", number)).set_recovery_point(5)
+            checkpoints.of(TopicPartition("t", number)).set_start_offset(2)
+        assert not written
+    assert sorted(written) == sorted([RECOVERY_POINTS, LOG_STARTS])
+    written.clear()
+    checkpoints.forget(TopicPartition("t", 7))  # of which there is nothing
+    checkpoints.of(TopicPartition("t", 1)).set_recovery_point(5)
+    assert not written
+    checkpoints.of(TopicPartition("t", 1)).set_recovery_point(6)
+    assert written == [RECOVERY_POINTS]
+
+
 def test_a_cleaner_point_is_lowered_and_never_raised_by_that(tmp_path: Path) -> None:
     mine = Checkpoints(tmp_path, UNSYNCED).of(TopicPartition("t", 0))
     mine.set_cleaner_point(5)

@@ -138,6 +138,28 @@ def test_a_log_that_was_cut_since_it_was_found_is_no_shorter_log(
         blocks.close()
 
 
+@pytest.mark.parametrize("size", [None, -1, 0, 1])
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_only_a_log_that_does_not_grow_any_more_is_replaced_by_a_longer_object(
+    blob: Blob, monkeypatch: pytest.MonkeyPatch, size: int | None, is_rolled: bool
+) -> None:
+    """The size of the object at a read, compared with its size when it was found; None: the store
+    does not say it."""
+    whole = Path(blob.path).read_bytes()[6:]
+    held = Held(whole)
+    held.size = None if size is None else blob.size + size
+    monkeypatch.setattr(Blob, "open", lambda _: held)
+    blocks = Blocks(blob, blob.size, is_rolled=is_rolled)
+    try:
+        if is_rolled and size:
+            with pytest.raises(SegmentChangedError):
+                read(RangeRecords(blocks, 0, blob.size), 0, 10)
+        else:
+            assert read(RangeRecords(blocks, 0, blob.size), 0, 10) == whole[:10]
+    finally:
+        blocks.close()
+
+
 def test_a_jump_reads_one_block_and_nothing_ahead(blob: Blob) -> None:
     blocks = Blocks(blob, blob.size)
     asked: list[int] = []

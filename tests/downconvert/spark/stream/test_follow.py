@@ -275,6 +275,29 @@ def test_a_truncation_of_what_was_read_is_seen_and_said(
     assert forgiving.latestOffset(second) == second
 
 
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+@pytest.mark.parametrize("is_shorter", [False, True])
+def test_what_a_truncation_changed_is_not_read_where_it_was_deleted(
+    tmp_path: Path, has_checkpoint: bool, is_shorter: bool
+) -> None:
+    """The log was truncated at 5, and its records below 8 were deleted since."""
+    log = partition(tmp_path, batch(*range(5), leader_epoch=0), "a-0") / file_name(0, Kind.LOG)
+    append(tmp_path / "a-0", batch(*range(5, 20), leader_epoch=0))
+    source = stream(tmp_path, failOnDataLoss=False)
+    first = source.latestOffset(source.initialOffset())
+    if has_checkpoint:
+        (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 5\n")
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\na 0 8\n")
+    end = 12 if is_shorter else 25
+    log.write_bytes(batch(*range(5), leader_epoch=0) + batch(*range(5, end), leader_epoch=2))
+    with pytest.warns(RuntimeWarning, match="truncated"):
+        second = source.latestOffset(first)
+    assert second == at(end, 2)
+    with pytest.warns(RuntimeWarning, match="truncated"):
+        found = read(source, first, second)
+    assert found == [f"a-0:{offset}" for offset in range(8, end)]
+
+
 def test_a_checkpoint_without_epochs_is_read_on_from(tmp_path: Path) -> None:
     partition(tmp_path, batch(*range(5), leader_epoch=3), "a-0")
     source = stream(tmp_path)

@@ -1,4 +1,5 @@
-"""Which sources are converted again, and in which order the files of a segment get their names.
+"""Which sources are converted again, which other files go with a segment, and in which order the
+files of a segment get their names.
 
 Not here: all else that may happen to a conversion (test_convert_segment.py)."""
 
@@ -10,7 +11,8 @@ import pytest
 from downconvert.spark.jobs.convert.convert_segment import Task, convert_segment
 from downconvert.spark.jobs.convert.manifest import note_path
 from downconvert.spark.jobs.convert.rewrite import Settings
-from downconvert.storage.names import Kind, file_name
+from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, file_name
+from records.formats import V2
 from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, segment
 
 NAME = file_name(0, Kind.LOG)
@@ -53,3 +55,45 @@ def test_a_log_gets_its_name_after_its_other_files_and_before_its_note(task: Tas
     convert_segment(task, attempt="1", files=Noting())
     assert named[-2:] == [NAME, note_path(Path(task.source), 0).name]
     assert set(named[:-2]) >= {file_name(0, kind) for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX)}
+
+
+@pytest.mark.parametrize("to_magic", [1, 2])
+def test_each_of_the_other_files_goes_with_one_segment(tmp_path: Path, to_magic: int) -> None:
+    """v0 and v1 have neither transactions nor producers nor leader epochs."""
+    snapshots = (5, 10, 15, 20, 25, 30, 35)
+    for base in (10, 20, 30):
+        source = segment(tmp_path / "t-0", base, batch(base, base + 9)).path().parent
+        (source / file_name(base, Kind.TRANSACTION_INDEX)).write_bytes(b"")
+    for offset in snapshots:
+        (source / file_name(offset, Kind.SNAPSHOT)).write_bytes(b"%d" % offset)
+    for name in (LEADER_EPOCHS, PARTITION_METADATA):
+        (source / name).write_text("some")
+    found = {}
+    for base in (10, 20, 30):
+        target = tmp_path / f"out-{base}"
+        convert_segment(
+            Task(
+                topic="t",
+                partition=0,
+                base_offset=base,
+                source=str(source),
+                target=str(target),
+                settings=Settings(to_magic=to_magic),
+            ),
+            attempt="1",
+            files=UNSYNCED,
+        )
+        made = {Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX}
+        without = {note_path(target, base).name, *(file_name(base, kind) for kind in made)}
+        found[base] = {path.name for path in target.iterdir()} - without
+    if to_magic < V2:
+        assert found == {10: {PARTITION_METADATA}, 20: set(), 30: set()}
+        return
+    begin = {LEADER_EPOCHS, PARTITION_METADATA}
+    for base, noted, others in (
+        (10, snapshots[:3], begin),
+        (20, snapshots[3:5], set()),
+        (30, snapshots[5:], set()),
+    ):
+        names = {file_name(offset, Kind.SNAPSHOT) for offset in noted}
+        assert found[base] == {file_name(base, Kind.TRANSACTION_INDEX), *names, *others}

@@ -17,10 +17,11 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from downconvert.spark.stores.blobs import SMALL_SIZE_MAX, Blob
 from downconvert.spark.stores.data_keys import DataKeys
+from downconvert.spark.stores.file_systems import joined
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.stores import Stored, listed, shown
@@ -92,8 +93,8 @@ def _fixed(uri: str) -> tuple[str, list[str]]:
     parts = urlsplit(uri)
     names = unquote(parts.path).split("/")
     fixed = next((at for at, name in enumerate(names) if MAGIC.search(name)), len(names))
-    base = urlunsplit(parts._replace(path="/".join(names[:fixed])))
-    return str(base), names[fixed:]
+    base = joined(parts._replace(path="/".join(map(quote, names[:fixed]))))
+    return base, names[fixed:]
 
 
 def _matches(uri: str, base: str, pattern: Sequence[str]) -> bool:

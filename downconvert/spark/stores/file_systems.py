@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pyarrow import PythonFile, __version__, fs
 
@@ -58,6 +58,13 @@ def opened(uri: str) -> tuple[Any, str]:
     return files, f"{container}{path}"
 
 
+def joined(parts: SplitResult) -> str:
+    """The URI of these parts. Without a host, as in `hdfs:///logs`, `urlunsplit` would leave out
+    the `//` that tells a URI from a path."""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{query}"
+
+
 def ranges_at(uri: str) -> tuple[S3Ranges, str] | None:
     """A client that reads ranges of an object faster than its file system, and the object's key;
     None: there is none. StoreError. ValueError: the URI's scheme is unknown."""
@@ -84,7 +91,7 @@ def has_rename(scheme: str) -> bool:
 def file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
     """The file system of a URI without its path, opened once for each process, because connections
     do not survive a fork."""
-    uri = urlunsplit((scheme, netloc, "/", query, ""))
+    uri = joined(SplitResult(scheme, netloc, "/", query, ""))
     settings = dict(parse_qsl(query))
     with named_errors(f"{scheme}://{netloc}"):
         if scheme == "s3":
@@ -164,6 +171,8 @@ def _check_authority(text: str) -> None:
 
 def _hadoop(uri: str) -> Any:
     try:
+        if not urlsplit(uri).netloc:  # that of Hadoop's own configuration
+            return fs.HadoopFileSystem("default")
         return fs.FileSystem.from_uri(uri)[0]
     except OSError as error:
         if "Unable to load lib" in str(error):

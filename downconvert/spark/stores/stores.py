@@ -18,11 +18,11 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from pyarrow import fs
 
-from .file_systems import has_rename, opened, ranges_at
+from .file_systems import has_rename, joined, opened, ranges_at
 from .store_errors import named_errors
 
 URI: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
@@ -62,7 +62,7 @@ def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
     """A URI with all settings that other machines need, except credentials.
 
     `settings` are added to its query. ValueError: it holds credentials, or names no bucket."""
-    parts = urlsplit(uri)
+    parts = urlsplit(uri.replace("#", "%23"))  # a name may have one, as in Hadoop's paths
     scheme = ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
     if scheme != "hdfs" and not parts.netloc:
         raise ValueError(f"{uri} names no bucket")
@@ -80,7 +80,7 @@ def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
         query["scheme"], _, query["endpoint_override"] = query["endpoint_override"].partition("://")
         query["endpoint_override"] = query["endpoint_override"].rstrip("/")
     path = parts.path.rstrip("/")
-    return urlunsplit((scheme, parts.netloc, path, urlencode(query), ""))
+    return joined(SplitResult(scheme, parts.netloc, path, urlencode(query), ""))
 
 
 def shown(uri: str) -> str:
@@ -95,7 +95,7 @@ def below(uri: str, *names: str) -> str:
     """The URI of names below another URI."""
     parts = urlsplit(uri)
     path = "/".join([parts.path.rstrip("/"), *(quote(name) for name in names)])
-    return urlunsplit(parts._replace(path=path))
+    return joined(parts._replace(path=path))
 
 
 def listed(uri: str) -> list[Stored]:
@@ -118,9 +118,9 @@ def listed(uri: str) -> list[Stored]:
     )
 
 
-def _uri_of(base: Any, path: str, found: str) -> str:
+def _uri_of(base: SplitResult, path: str, found: str) -> str:
     rest = found.lstrip("/")[len(path.lstrip("/")) :]  # some file systems put "/" before a name
-    return str(urlunsplit(base._replace(path=base.path + quote(rest))))
+    return joined(base._replace(path=base.path + quote(rest)))
 
 
 class ObjectReader:

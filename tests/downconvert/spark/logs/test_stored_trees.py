@@ -6,13 +6,16 @@ import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from pyarrow import fs
 
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_trees import broker_of, forget
 from downconvert.spark.logs.trees import find_partitions, read_partition
+from downconvert.spark.stores import file_systems
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.store_errors import ThrottledError
 from downconvert.storage.errors import CorruptFileError
@@ -218,6 +221,35 @@ def test_a_file_system_of_fsspec_whose_names_begin_with_a_slash(logs: Path, tmp_
     memory.put(f"{logs}/", f"/{tmp_path.name}/", recursive=True)
     assert content(f"memory://{tmp_path.name}") == content(logs)
     memory.rm(f"/{tmp_path.name}", recursive=True)
+
+
+@pytest.mark.parametrize("name", ["a#b", "a%20b", "a b", "100%", "ä+b"])
+def test_a_folder_may_have_any_name(logs: Path, tmp_path: Path, name: str) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    (logs / "log-start-offset-checkpoint").unlink()  # above a folder that is named itself
+    memory.put(f"{logs}/", f"/{tmp_path.name}/{name}/", recursive=True)
+    for end in ("", "/orders-*", "/other-1"):
+        found = content(f"memory://{tmp_path.name}/{quote(name)}{end}")
+        assert sorted(found) == sorted(content(f"{logs}{end}"))
+    memory.rm(f"/{tmp_path.name}", recursive=True)
+
+
+def test_the_default_file_system_of_hadoop_needs_no_host(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory of this machine takes its place."""
+    hosts: list[str] = []
+
+    def opened(host: str) -> fs.FileSystem:
+        hosts.append(host)
+        return fs.LocalFileSystem()
+
+    monkeypatch.setattr(fs, "HadoopFileSystem", opened)
+    file_systems.file_system.cache_clear()
+    assert content(f"hdfs://{logs}") == content(logs)
+    assert content(f"hdfs://{logs}/ot*") == content(logs / "other-1")
+    assert set(hosts) == {"default"}
+    file_systems.file_system.cache_clear()
 
 
 def test_a_brokers_disks_side_by_side(logs: Path, tmp_path: Path) -> None:

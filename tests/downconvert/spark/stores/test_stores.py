@@ -154,16 +154,3 @@ def test_an_object_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     stores.remove([uri, uri])
     with pytest.raises(FileNotFoundError):
         stores.read(uri)
-
-
-def test_an_endpoint_that_a_uri_names_counts_more_than_the_environments(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://environment:1/")
-    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
-    named = stores.pinned("s3://bucket/logs?endpoint_override=http://named:2")
-    assert named == "s3://bucket/logs?endpoint_override=named%3A2&scheme=http"
-    given = stores.pinned("s3://bucket/logs", {"endpoint_override": "http://given:3"})
-    assert given == "s3://bucket/logs?endpoint_override=given%3A3&scheme=http"
-    found = stores.pinned("s3://bucket/logs")
-    assert found == "s3://bucket/logs?endpoint_override=environment%3A1&scheme=https"

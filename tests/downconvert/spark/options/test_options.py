@@ -121,9 +121,18 @@ def test_a_path_is_needed() -> None:
         Options.parse({})
 
 
-def test_a_stream_has_no_end() -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"endingOffsets": '{"t":{"0":5}}'},
+        {"endingTimestamp": "0"},
+        {"endingOffsetsByTimestamp": '{"t":{"0":5}}'},
+    ],
+)
+def test_a_stream_has_no_end(given: dict[str, str]) -> None:
+    parsed(**given)
     with pytest.raises(ValueError, match="a stream has no end"):
-        parsed_for_a_stream(endingOffsets='{"t":{"0":5}}')
+        parsed_for_a_stream(**given)
 
 
 def takes(options: Options, *topics: str) -> list[bool]:

@@ -61,6 +61,8 @@ def test_timestamps_are_those_of_any_zone(time: datetime) -> None:
         ds.StringStartsWith(("topic",), "a"),
         ds.EqualTo(("key",), b"x"),
         ds.EqualTo(("headers", "key"), "x"),
+        ds.GreaterThan(("offset", "key"), 5),
+        ds.EqualTo(("topic", "key"), "x"),
         ds.EqualTo(("offset",), None),
         ds.GreaterThan(("timestamp",), "2024"),
     ],

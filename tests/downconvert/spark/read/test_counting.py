@@ -1,5 +1,6 @@
 """Records are counted without reading them, and as many as are read."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,28 @@ def test_markers_are_no_records_and_aborted_ones_count_only_if_they_are_read(
         given = {"isolation": isolation, **options}
         assert sum(row["records"] for row in rows(tmp_path, level="count", **given)) == expected
         assert len(rows(tmp_path, **given)) == expected
+
+
+def test_as_many_as_are_read_if_offsets_do_not_rise(tmp_path: Path) -> None:
+    """Headers that lead from batch to batch do not say that one comes again, or too late."""
+    chance = random.Random(5)
+    were_counted = 0
+    for number in range(60):
+        at, data = 0, b""
+        for _ in range(chance.randrange(1, 6)):
+            at = max(0, at + chance.choice((0, 0, 0, 0, 2, -1, -3)))
+            count = chance.randrange(1, 4)
+            data += batch(*range(at, at + count))
+            at += count
+        path = tmp_path / str(number)
+        partition(path, data, "a-0")
+        partition(path, batch(at + chance.choice((0, 1))), "a-0", at)
+        for start in (0, 2):
+            options = {"startingOffsets": f'{{"a":{{"0":{start}}}}}', "mode": "DROPMALFORMED"}
+            counted = sum(row["records"] for row in rows(path, level="count", **options))
+            assert counted == len(rows(path, **options))
+            were_counted += counted
+    assert were_counted > 100
 
 
 def test_headers_are_enough_for_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

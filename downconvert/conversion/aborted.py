@@ -1,4 +1,4 @@
-"""Finds the batches that belong to aborted transactions.
+"""Finds the batches that belong to aborted transactions, and the markers of transactions.
 
 This follows Kafka's newer consumers. An aborted transaction is active from its first offset until
 its producer's ABORT marker. Transactional batches of an active producer are left out. If the last
@@ -9,7 +9,10 @@ Not here: the source of the list (a segment's .txnindex), data above the last st
 
 from collections.abc import Iterable
 
+from records.batch import BatchHeader
 from records.batches.control import ControlRecordType
+from records.batches.reader import read_batch
+from records.files.source import Records
 
 from .policy import AbortedTransaction
 
@@ -23,6 +26,18 @@ class AbortedTransactions:
         """`transactions`: in any order."""
         self._later = sorted(transactions, key=lambda t: t.first_offset, reverse=True)
         self._active: dict[int, int | None] = {}  # producer id -> last offset
+
+    def leaves_out(self, records: Records, header: BatchHeader) -> bool:
+        """Whether a batch is a marker, which converts to nothing, or belongs to an aborted
+        transaction."""
+        if header.is_control:
+            marker = next(read_batch(records, header, verify=False), None)
+            if marker is not None and marker.key is not None:
+                self.marker(header.producer_id, header.last_offset, marker.key)
+            return True
+        return header.is_transactional and self.holds(
+            header.producer_id, header.base_offset, header.last_offset
+        )
 
     def holds(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
         """Whether a transactional batch of this producer is to be left out."""

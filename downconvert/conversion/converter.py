@@ -13,7 +13,6 @@ from typing import Final
 from downconvert.conversion.streamed.compressed import CompressedEntry
 from downconvert.conversion.streamed.streamed import Streamed
 from records.batch import BatchHeader
-from records.batches.reader import read_batch
 from records.errors import CorruptRecordsError
 from records.files.source import TRUNCATED, Records
 from records.formats import (
@@ -240,7 +239,7 @@ class Converter:
             codec_id = head[ATTRIBUTES_AT_LEGACY] & CODEC_MASK
         else:
             attributes = head[ATTRIBUTES_AT_BATCH + 1]
-            if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(head, attributes):
+            if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(head):
                 self.position += size
                 return None
             codec_id = attributes & CODEC_MASK
@@ -253,17 +252,10 @@ class Converter:
             return None
         return CompressedEntry(size, magic, codec, target_codec)
 
-    def _is_left_out(self, head: bytearray, attributes: int) -> bool:
-        """Whether a batch is a marker, which converts to nothing, or belongs to an aborted
-        transaction."""
+    def _is_left_out(self, head: bytearray) -> bool:
+        """Whether a control batch or a transactional one is left out."""
         if not self._engine.rules.committed_only:
             return False
         if self._aborted is None:
             self._aborted = AbortedTransactions(self._request.aborted)
-        header = BatchHeader.parse(head, 0, self.position)
-        if attributes & CONTROL:
-            marker = next(read_batch(self._records, header, verify=False), None)
-            if marker is not None and marker.key is not None:
-                self._aborted.marker(header.producer_id, header.last_offset, marker.key)
-            return True
-        return self._aborted.holds(header.producer_id, header.base_offset, header.last_offset)
+        return self._aborted.leaves_out(self._records, BatchHeader.parse(head, 0, self.position))

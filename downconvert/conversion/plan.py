@@ -20,6 +20,7 @@ from records.errors import ClosedRecordsError, RecordsError
 from records.files.source import Records
 from records.units import KiB
 
+from .aborted import AbortedTransactions
 from .converter import Converter
 from .engine import END, IN_MEMORY
 from .filler import NOTHING_LEFT_SIZE
@@ -257,15 +258,14 @@ def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     if not rules.may_refuse:
         yield records.size
         return
-    yield chosen.end
-    group_size = 0
-    end = chosen.end
-    rest = records.slice(end, records.size - end)
-    for header in rest.batches():
-        if group_size + header.size > KAFKA_READ_SIZE_MAX:
+    aborted = AbortedTransactions(request.aborted) if rules.committed_only else None
+    end = group_size = 0
+    for header in records.batches():
+        is_left_out = aborted is not None and aborted.leaves_out(records, header)
+        if end == chosen.end or group_size + header.size > KAFKA_READ_SIZE_MAX:
             yield end
             group_size = 0
-        if rules.refuses(header):
+        if not is_left_out and rules.refuses(header):
             return
         group_size += header.size
         end += header.size

@@ -1,5 +1,7 @@
 """Nothing is converted before it is sent, beyond what the promised size needs."""
 
+from dataclasses import replace
+
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
@@ -181,7 +183,7 @@ def test_the_head_of_a_response_has_no_aborted_records(count):
     """It is held for one batch, and made for more of them."""
     of_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     aborted = build([Record(0, 5, value=b"aborted")], magic=2, **of_7)
-    end = build_marker(ControlRecordType.ABORT, offset=1, timestamp=5, producer_id=7)
+    end = build_marker(ControlRecordType.ABORT, offset=2, timestamp=5, producer_id=7)
     committed = b"".join(one(2 + n, value=b"v" * 10_000) for n in range(count))
     policy = ConversionPolicy(isolation="read_committed")
     log = MemoryRecords(aborted + end + committed)
@@ -217,3 +219,22 @@ def test_a_marker_with_a_refused_codec_does_not_end_an_estimate():
     converted = sent(LazyDownConvertRecords(MemoryRecords(data), 1, policy=KAFKA).to_send())
     sizes = len(sent(LazyDownConvertRecords(MemoryRecords(one(0, value=b"v" * 200)), 1).to_send()))
     assert offsets(converted[: 2 * sizes]) == [0, 2]
+
+
+@pytest.mark.parametrize("end", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
+def test_an_aborted_batch_with_a_refused_codec_does_not_end_an_estimate(end):
+    """It is left out before its codec is looked at. The batch of a committed transaction is not."""
+    value, policy = b"v" * 200, replace(KAFKA, isolation="read_committed")
+    transaction = {"transactional": True, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    refused = build([Record(3, 5, value=value)], magic=2, codec=Codec.ZSTD, **transaction)
+    before = build([Record(1, 5, value=value)], magic=2, **transaction)
+    marker = build_marker(ControlRecordType.ABORT, offset=2, timestamp=5, producer_id=7)
+    data = one(0, value=value) + before + marker + refused
+    data += build_marker(end, offset=4, timestamp=5, producer_id=7) + one(5, value=value)
+    aborted = [AbortedTransaction(7, 1, 2)]
+    if end is ControlRecordType.ABORT:
+        aborted.append(AbortedTransaction(7, 3, 4))
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1, policy=policy, aborted=aborted)
+    message = len(sent(LazyDownConvertRecords(MemoryRecords(one(0, value=value)), 1).to_send()))
+    found = offsets(sent(lazy.to_send())[: 2 * message])
+    assert found == ([0, 5] if end is ControlRecordType.ABORT else [0])

@@ -1,5 +1,6 @@
 """A turn of a plan, a send or a conversion passes a bounded part of the log."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -55,6 +56,16 @@ def test_a_send_passes_aborted_batches_in_turns(budget: int | None) -> None:
         turns.append(send.stats.bytes_in)
     largest = max(after - before for before, after in pairwise(turns))
     assert largest <= 2 * (budget or policy.chunk_size)
+
+
+def test_a_plan_passes_a_chunk_of_aborted_batches_in_a_step() -> None:
+    """A batch of exactly a chunk is enough for a step."""
+    data = aborted_log(Codec.NONE, 40)
+    policy = replace(COMMITTED, chunk_size=len(data) // 40)
+    log = MemoryRecords(data + build([Record(1000, 0, value=bytes(100_000))], magic=2))
+    whole = list(LazyDownConvertRecords.in_steps(log, 1, 0, policy, aborted=ABORTED))
+    last = list(LazyDownConvertRecords.in_steps(log.slice(len(data), log.size), 1))
+    assert len(whole) >= len(last) + 40
 
 
 @pytest.mark.parametrize("target_codec", ["none", "snappy"])

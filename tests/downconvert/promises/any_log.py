@@ -1,14 +1,16 @@
 """A log of arbitrary batches, and the records that clients are to get of it.
 
 All formats and codecs, in any order; contents that compress to a thousandth or not at all, or in
-zstd alone; gaps in the offsets, batches without records, markers; records larger than any window.
+zstd alone; gaps in the offsets, batches without records, markers; records larger than any window;
+transactions of two producers, one inside the other or not, committed or aborted.
 
 Not here: who reads it (world.py)."""
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from downconvert import AbortedTransaction
 from records import Codec, Record, TimestampType, build, build_empty, build_marker
 from records.batches.control import ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
@@ -18,16 +20,34 @@ SIZES: Final = (0, 20, 20, 300, 300, 2_000)
 LARGE_SIZES: Final = (*SIZES, 20_000, 70_000, 200_000)
 FAR: Final = 36_000  # bytes between what is repeated: zstd finds it again, gzip and snappy do not
 
+PRODUCERS: Final = (7, 8)  # of transactions
+ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+
 Found: TypeAlias = tuple[int, bytes | None, bytes | None]  # offset, key, value
 Content: TypeAlias = Callable[[Random, int], bytes]
 
 
+Zstd: TypeAlias = Literal["anywhere", "aborted", "nowhere"]  # which batches may have it
+
+
 class AnyLog(NamedTuple):
-    """start: its first offset. data: its bytes. truth: what consumers are to get, in order."""
+    """start: its first offset. data: its bytes. truth: what consumers are to get, in order.
+    committed: what those are to get that read committed records only. aborted: the aborted
+    transactions, with the offsets of their markers."""
 
     start: int
     data: bytes
     truth: tuple[Found, ...]
+    committed: tuple[Found, ...]
+    aborted: tuple[AbortedTransaction, ...]
+
+
+class _Transaction(NamedTuple):
+    """A transaction that has begun. end: how it will end."""
+
+    producer_id: int
+    first_offset: int
+    end: ControlRecordType
 
 
 def _zeros(_: Random, size: int) -> bytes:
@@ -49,37 +69,103 @@ def _text(random: Random, size: int) -> bytes:
 CONTENTS: Final[tuple[Content, ...]] = (_zeros, _noise, _half, _text)
 
 
-def any_log(random: Random, *, is_large: bool, has_zstd: bool = True) -> AnyLog:
+def any_log(random: Random, *, is_large: bool, zstd: Zstd = "anywhere") -> AnyLog:
     """Some batches. `is_large`: up to megabytes, where the usual log has kilobytes."""
-    offset = start = random.choice((0, 0, 7, 2**31 - 20))
-    parts: list[bytes] = []
-    truth: list[Found] = []
+    making = _Making(random, zstd)
     for _ in range(random.choice((1, 2, 4, 8, 16))):
         kind = random.random()
         if kind < 0.06:
-            parts.append(build_empty(base_offset=offset, last_offset=offset + 2))
-            offset += 3
+            making.add(build_empty(base_offset=making.offset, last_offset=making.offset + 2), 3)
         elif kind < 0.12:
-            end = random.choice((ControlRecordType.ABORT, ControlRecordType.COMMIT))
-            parts.append(build_marker(end, offset=offset, timestamp=1, producer_id=1))
-            offset += 1
+            making.marker(1, random.choice(ENDS))
+        elif making.open and kind < 0.25:
+            making.end(random.choice(making.open))
         else:
-            records = _records(random, offset, is_large=is_large)
-            parts.append(_batch(random, records, has_zstd=has_zstd))
-            truth += ((each.offset, each.key, each.value) for each in records)
-            offset = records[-1].offset + random.choice((1, 1, 1, 5))
-    return AnyLog(start, b"".join(parts), tuple(truth))
+            making.batch(_records(random, making.offset, is_large=is_large))
+    for each in list(making.open):
+        making.end(each)
+    return making.log
 
 
-def _batch(random: Random, records: list[Record], *, has_zstd: bool) -> bytes:
-    magic = random.choice((V2, V2, V2, V2, V1, V0))
+class _Making:
+    """A log that is being made."""
+
+    def __init__(self, random: Random, zstd: Zstd) -> None:
+        self._random = random
+        self._zstd = zstd
+        # How many of the batches are.
+        self._transactional = 0.5 if zstd == "aborted" else random.choice((0, 0, 0.5))
+        self._start = self.offset = random.choice((0, 0, 7, 2**31 - 20))
+        self._parts: list[bytes] = []
+        self._truth: list[Found] = []
+        self._left_out: set[int] = set()  # offsets
+        self._aborted: list[AbortedTransaction] = []
+        self.open: list[_Transaction] = []
+
+    @property
+    def log(self) -> AnyLog:
+        committed = [each for each in self._truth if each[0] not in self._left_out]
+        data, aborted = b"".join(self._parts), tuple(self._aborted)
+        return AnyLog(self._start, data, tuple(self._truth), tuple(committed), aborted)
+
+    def add(self, batch: bytes, offsets: int) -> None:
+        self._parts.append(batch)
+        self.offset += offsets
+
+    def marker(self, producer_id: int, end: ControlRecordType) -> None:
+        self.add(build_marker(end, offset=self.offset, timestamp=1, producer_id=producer_id), 1)
+
+    def end(self, transaction: _Transaction) -> None:
+        self.open.remove(transaction)
+        producer_id, first_offset, end = transaction
+        if end is ControlRecordType.ABORT:
+            self._aborted.append(AbortedTransaction(producer_id, first_offset, self.offset))
+        self.marker(producer_id, end)
+
+    def batch(self, records: list[Record]) -> None:
+        random = self._random
+        transaction = None
+        if random.random() < self._transactional:
+            transaction = self._transaction(random.choice(PRODUCERS))
+        is_aborted = transaction is not None and transaction.end is ControlRecordType.ABORT
+        has_zstd = self._zstd == "anywhere" or (self._zstd == "aborted" and is_aborted)
+        self._parts.append(_batch(random, records, transaction, has_zstd=has_zstd))
+        self._truth += ((each.offset, each.key, each.value) for each in records)
+        if is_aborted:
+            self._left_out.update(each.offset for each in records)
+        self.offset = records[-1].offset + random.choice((1, 1, 1, 5))
+
+    def _transaction(self, producer_id: int) -> _Transaction:
+        for each in self.open:
+            if each.producer_id == producer_id:
+                return each
+        begun = _Transaction(producer_id, self.offset, self._random.choice(ENDS))
+        self.open.append(begun)
+        return begun
+
+
+def _batch(
+    random: Random, records: list[Record], transaction: _Transaction | None, *, has_zstd: bool
+) -> bytes:
+    magic = V2 if transaction else random.choice((V2, V2, V2, V2, V1, V0))
     codecs = tuple(Codec) if magic == V2 and has_zstd else LEGACY_CODECS
     if magic == V0:
         records = [
             Record(each.offset, NO_TIMESTAMP, TimestampType.NONE, each.key, each.value)
             for each in records
         ]
-    return build(records, magic=magic, codec=random.choice(codecs))
+    codec = random.choice(codecs)
+    if transaction is None:
+        return build(records, magic=magic, codec=codec)
+    return build(
+        records,
+        magic=magic,
+        codec=codec,
+        transactional=True,
+        producer_id=transaction.producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+    )
 
 
 def _records(random: Random, offset: int, *, is_large: bool) -> list[Record]:

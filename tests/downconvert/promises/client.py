@@ -66,7 +66,7 @@ class Client:
         if self._send is not None:
             self._channel.drain()
             promised(len(self._channel.taken) <= self._send.size, "no more is sent than promised")
-        self._world.check_cut(self._offset, bytes(self._channel.taken))
+        self._world.check_cut(self._asks, self._offset, bytes(self._channel.taken))
         self.abandon()
 
     def leave(self) -> None:
@@ -96,7 +96,11 @@ class Client:
         asks = self._asks
         self._cuts = self._world.cuts - self._world.is_cut
         self._steps = LazyDownConvertRecords.in_steps(
-            self._records, asks.to_magic, self._offset, asks.policy
+            self._records,
+            asks.to_magic,
+            self._offset,
+            asks.policy,
+            aborted=self._world.aborted(asks, self._position),
         )
         self._idle = 0
 

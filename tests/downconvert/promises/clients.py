@@ -5,9 +5,11 @@ Not here: what they are to get (world.py), how they take it (channels.py)."""
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final
+from typing import Final, Literal
 
 from downconvert import ConversionPolicy
+
+from .any_log import Zstd
 
 CHUNK_SIZES: Final = (128, 300, 1_000, 8 * 1024, 128 * 1024)
 WRAPPER_SIZES: Final = (2_048, 8_192, 65_536, 1 << 20, None)
@@ -17,6 +19,13 @@ RECODES: Final[tuple[dict[str, str], ...]] = (
     {"zstd": "snappy", "gzip": "lz4"},
     {"zstd": "gzip", "lz4": "none", "snappy": "gzip"},
 )
+
+ISOLATIONS: Final[tuple[Literal["read_uncommitted", "read_committed"], ...]] = (
+    "read_uncommitted",
+    "read_committed",
+)
+# How many clients ask as Kafka converts, which refuses zstd.
+KAFKAS: Final[dict[Zstd, float]] = {"anywhere": 0, "aborted": 0.5, "nowhere": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +38,20 @@ class Asks:
     max_bytes: int
     hard: int | None
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether the client reads committed records only."""
+        return self.policy.isolation == "read_committed"
 
-def any_policy(random: Random, *, is_kafka: bool = False) -> ConversionPolicy:
+
+def any_policy(random: Random, *, is_kafka: bool, is_committed: bool) -> ConversionPolicy:
+    chunk_size = random.choice(CHUNK_SIZES)
+    isolation = ISOLATIONS[is_committed]
     if is_kafka:
-        return replace(ConversionPolicy.kafka(), chunk_size=random.choice(CHUNK_SIZES))
+        return replace(ConversionPolicy.kafka(), chunk_size=chunk_size, isolation=isolation)
     return ConversionPolicy(
-        chunk_size=random.choice(CHUNK_SIZES),
+        chunk_size=chunk_size,
+        isolation=isolation,
         size=random.choice(("exact", "exact", "exact", "exact", "estimate")),
         recode=random.choice(RECODES),
         trim_compressed=random.random() < 0.85,
@@ -44,10 +61,11 @@ def any_policy(random: Random, *, is_kafka: bool = False) -> ConversionPolicy:
     )
 
 
-def any_asks(random: Random, size: int) -> Asks:
-    """How a client asks for a log of so many bytes."""
-    is_kafka = random.random() < 0.1
-    policy = any_policy(random, is_kafka=is_kafka)
+def any_asks(random: Random, size: int, zstd: Zstd) -> Asks:
+    """How a client asks for a log of so many bytes. No client is refused a batch that it reads."""
+    is_kafka = random.random() < KAFKAS[zstd]
+    is_committed = zstd == "aborted" or random.random() < 0.3
+    policy = any_policy(random, is_kafka=is_kafka, is_committed=is_committed)
     is_hard = policy.trim_compressed and random.random() < 0.3
     return Asks(
         random.choice((0, 1, 1)),

@@ -19,8 +19,9 @@ from typing import Final
 
 import pytest
 
-from downconvert import LazyDownConvertRecords, eager
+from downconvert import AbortedTransaction, LazyDownConvertRecords, eager
 from downconvert.conversion import made, plan
+from downconvert.conversion.filler import filler
 from downconvert.conversion.made import ENOUGH
 from downconvert.conversion.policy import CHUNK_SIZE
 from records import FileRecords, MemoryRecords
@@ -28,12 +29,13 @@ from records.files.source import Records
 from tests import backends
 from tests.downconvert.conversion.comparable import comparable
 
-from .any_log import AnyLog, any_log
+from .any_log import AnyLog, Found, Zstd, any_log
 from .client import ANSWERS_MAX, IDLE_TURNS_MAX, Client
 from .clients import Asks, any_asks
 from .promise import delivered, promised
 from .without_descriptor import WithoutDescriptor
 
+WORLDS: Final[dict[Zstd, int]] = {"anywhere": 6, "aborted": 1, "nowhere": 1}  # how many of each
 PADDING_MAX: Final = 0.03  # of an answer, besides one message
 LARGE_EVERY: Final = 200  # of so many logs one is large
 ENOUGH_MADE: Final = (300, 3_000, 3_000, ENOUGH)  # bytes that are made for an answer
@@ -47,8 +49,8 @@ class World:
         self._taken = 0  # bytes of the budget for what is held
         self._patch.setattr(plan, "ENOUGH", random.choice(ENOUGH_MADE))
         self._patch.setattr(made, "HELD_SIZE_MAX", random.choice((1_000, made.HELD_SIZE_MAX)))
-        asks_kafka = random.random() < 0.1
-        self.log: AnyLog = any_log(random, is_large=is_large, has_zstd=not asks_kafka)
+        (zstd,) = random.choices(list(WORLDS), list(WORLDS.values()))
+        self.log: AnyLog = any_log(random, is_large=is_large, zstd=zstd)
         self.path = directory / "00000000000000000000.log"
         self.path.write_bytes(self.log.data)
         self._file = FileRecords.open(self.path)
@@ -59,13 +61,11 @@ class World:
         self._has_twin = len(self.log.data) % 10 == 0  # the kernels are compared, too
         self.answers = 0  # that were checked
         self._alone: dict[object, bytes] = {}
-        self._own: dict[object, list[tuple[int, int]]] = {}
+        self._converted: dict[object, bytes] = {}
         offsets = [each[0] for each in self.log.truth] or [0]
         self.clients = []
         for _ in range(random.choice((1, 2, 4))):
-            asks = any_asks(random, len(self.log.data))
-            while not asks_kafka and asks.policy.recode.get("zstd") == "refuse":
-                asks = any_asks(random, len(self.log.data))
+            asks = any_asks(random, len(self.log.data), zstd)
             offset = max(0, random.choice(offsets) + random.choice((-1, 0, 0, 1)))
             self.clients.append(Client(self, asks, offset, random))
 
@@ -149,6 +149,19 @@ class World:
                 return header.position, min(max(max_bytes, header.size), left)
         return None
 
+    def aborted(self, asks: Asks, position: int) -> list[AbortedTransaction]:
+        """The aborted transactions from a part of the log on, as far as the client wants them left
+        out. Those that have ended before would seem to be still under way."""
+        if not asks.is_committed:
+            return []
+        first = next(each for each in self._batches if each.position == position)
+        return [each for each in self.log.aborted if (each.last_offset or 0) >= first.base_offset]
+
+    def expected(self, asks: Asks, offset: int) -> list[Found]:
+        """The records that the client is to get."""
+        truth = self.log.committed if asks.is_committed else self.log.truth
+        return [each for each in truth if each[0] >= offset]
+
     def after(self, position: int, size: int) -> int:
         """The offset after a part of the log."""
         *_, last = self._memory.slice(position, size).batches()
@@ -177,8 +190,9 @@ class World:
         promised(answer == alone, "what is sent is what would be alone", len(answer), len(alone))
         if self._has_twin:
             self._check_twins(asks, offset, part)
+        self._check_whole(asks, offset, part, answer)
         found = delivered(answer, offset)
-        truth = [each for each in self.log.truth if each[0] >= offset]
+        truth = self.expected(asks, offset)
         promised(found == truth[: len(found)], "a fetch begins with what is next", offset)
         is_exact = asks.policy.size == "exact"
         own = self._own_sizes(asks, offset, part)
@@ -193,12 +207,25 @@ class World:
             promised(len(answer) <= bound, "padding is bounded", len(answer), needed, largest)
             promised(limit is not None or bool(found) or not gets_on, "each fetch gets on")
 
-    def check_cut(self, offset: int, taken: bytes) -> None:
+    def check_cut(self, asks: Asks, offset: int, taken: bytes) -> None:
         """BrokenPromiseError: this is not how an answer begins."""
         self.answers += 1
         found = delivered(taken, offset)
-        truth = [each for each in self.log.truth if each[0] >= offset]
+        truth = self.expected(asks, offset)
         promised(found == truth[: len(found)], "what was sent is in the log", offset)
+
+    def _check_whole(self, asks: Asks, offset: int, part: tuple[int, int], answer: bytes) -> None:
+        """BrokenPromiseError: there is something else than the beginning of the conversion, or
+        filler in its place."""
+        whole = self._whole(asks, offset, part)
+        converted = answer[: len(whole)]
+        promised(whole.startswith(converted), "what is sent is what is converted", len(answer))
+        left = len(answer) - len(converted)
+        promised(not left or asks.policy.size == "estimate", "only estimates have filler", left)
+        filled = b""
+        while len(filled) < left:
+            filled += filler(left - len(filled))
+        promised(answer[len(converted) :] == filled, "what is missing is filled up", left)
 
     def _check_twins(self, asks: Asks, offset: int, part: tuple[int, int]) -> None:
         """BrokenPromiseError: the kernels convert differently."""
@@ -206,7 +233,9 @@ class World:
         conversions = []
         for name in backends.NAMES:
             with backends.running_on(name):
-                converted = eager(records, asks.to_magic, offset, asks.policy)
+                converted = eager(
+                    records, asks.to_magic, offset, asks.policy, aborted=self.aborted(asks, part[0])
+                )
                 conversions.append(list(comparable(converted)))
         same = all(each == conversions[0] for each in conversions)
         promised(same, "both kernels convert to the same messages", offset)
@@ -221,23 +250,28 @@ class World:
             records = MemoryRecords(self.bytes_of(*part))
             with self._patch.context() as patch:
                 patch.setattr(plan, "SMALL_SIZE_MAX", 0)  # small answers are what large ones are
-                lazy = LazyDownConvertRecords(records, asks.to_magic, offset, policy)
+                lazy = LazyDownConvertRecords(
+                    records, asks.to_magic, offset, policy, aborted=self.aborted(asks, part[0])
+                )
             send, channel = lazy.to_send(limit), BytesIO()
             while not send.completed:
                 send.write_to(channel)
             self._alone[key] = channel.getvalue()
         return self._alone[key]
 
-    def _own_sizes(self, asks: Asks, offset: int, part: tuple[int, int]) -> list[tuple[int, int]]:
-        """The last offset and the size of each message that the part becomes."""
+    def _whole(self, asks: Asks, offset: int, part: tuple[int, int]) -> bytes:
+        """All that the part becomes."""
         policy = replace(asks.policy, size="exact")
         key = (asks.to_magic, offset, part, policy)
-        if key not in self._own:
-            records = MemoryRecords(self.bytes_of(*part))
-            whole = MemoryRecords(eager(records, asks.to_magic, offset, policy))
-            headers = whole.batches()
-            self._own[key] = [(header.last_offset, header.size) for header in headers]
-        return self._own[key]
+        if key not in self._converted:
+            records, aborted = MemoryRecords(self.bytes_of(*part)), self.aborted(asks, part[0])
+            self._converted[key] = eager(records, asks.to_magic, offset, policy, aborted=aborted)
+        return self._converted[key]
+
+    def _own_sizes(self, asks: Asks, offset: int, part: tuple[int, int]) -> list[tuple[int, int]]:
+        """The last offset and the size of each message that the part becomes."""
+        whole = MemoryRecords(self._whole(asks, offset, part))
+        return [(header.last_offset, header.size) for header in whole.batches()]
 
 
 def run_case(seed: int, number: int, directory: Path) -> int:

@@ -1,12 +1,18 @@
-"""How clients take an answer: at once or a few bytes at a time, from a pipe, or from a socket with
-little room.
+"""How clients take an answer: at once or a few bytes at a time, from a file, from a pipe, or from a
+socket with little room, also with TLS. Some leave halfway.
 
 Not here: what they ask for (clients.py)."""
 
 import os
 import socket
+import ssl
+from functools import cache
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Final, Protocol
+
+from tests.certificates import self_signed
 
 READ_SIZE: Final = 1 << 20
 ROOM_IN_SOCKET: Final = 4_096  # bytes, about: the system adds some
@@ -15,9 +21,11 @@ TURNS_OF_STINGY: Final = 100  # about, for a whole answer
 
 
 class Channel(Protocol):
-    """taken: what the client has. channel: what a send writes to."""
+    """taken: what the client has. channel: what a send writes to. is_open: whether the client is
+    still there."""
 
     taken: bytearray
+    is_open: bool
 
     @property
     def channel(self) -> Any: ...
@@ -35,6 +43,7 @@ class Taken:
     def __init__(self, random: Random) -> None:
         self._random = random
         self.taken = bytearray()
+        self.is_open = True
 
     @property
     def channel(self) -> Any:
@@ -54,8 +63,27 @@ class Taken:
         """The client has gone."""
 
 
+class Filed:
+    """A file: a raw one, which the kernel writes to by itself, or a buffered one."""
+
+    is_open = True
+
+    def __init__(self, buffering: int) -> None:
+        self.channel = TemporaryFile(buffering=buffering)
+        self.taken = bytearray()
+
+    def drain(self) -> None:
+        self.channel.flush()
+        self.taken += os.pread(self.channel.fileno(), READ_SIZE, len(self.taken))
+
+    def close(self) -> None:
+        self.channel.close()
+
+
 class Piped:
     """A pipe, which the kernel writes to by itself."""
+
+    is_open = True
 
     def __init__(self) -> None:
         self._reader, writer = os.pipe()
@@ -93,35 +121,99 @@ class Stingy(Taken):
         return size
 
 
-class Socketed:
-    """A socket that does not block. Its reader takes any part of what has arrived, or nothing."""
+class Bytewise(Taken):
+    """A channel that takes one byte of most writes, and all of a few."""
 
-    def __init__(self, random: Random) -> None:
+    def write(self, data: memoryview) -> int:
+        size = len(data) if self._random.random() < 0.1 else 1
+        self.taken += data[:size]
+        return size
+
+
+class Socketed:
+    """A socket that does not block. Its reader takes any part of what has arrived, or nothing.
+    `leaves_at`: the reader closes it once it has taken so many bytes."""
+
+    def __init__(self, random: Random, leaves_at: int | None = None) -> None:
         self._random = random
-        self.channel, self._reader = socket.socketpair()
-        self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_IN_SOCKET)
-        for each in (self.channel, self._reader):
-            each.setblocking(False)
+        self._leaves_at = leaves_at
+        self.channel, self._reader = self._pair()
         self.taken = bytearray()
+        self.is_open = True
+
+    def _pair(self) -> tuple[socket.socket, socket.socket]:
+        channel, reader = socket.socketpair()
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_IN_SOCKET)
+        for each in (channel, reader):
+            each.setblocking(False)
+        return channel, reader
 
     def drain(self) -> None:
+        if not self.is_open:
+            return
         try:
             self.taken += self._reader.recv(self._random.choice((1_000, 5_000, READ_SIZE)))
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError):
             return
+        if self._leaves_at is not None and len(self.taken) >= self._leaves_at:
+            self._reader.close()
+            self.is_open = False
 
     def close(self) -> None:
         self.channel.close()
         self._reader.close()
 
 
-def any_channel(random: Random, size: int) -> Channel:
-    """A channel for an answer of so many bytes."""
-    kind = random.randrange(4)
+class Encrypted(Socketed):
+    """A socket with TLS."""
+
+    def _pair(self) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
+        channel, reader = super()._pair()
+        ours, theirs = _contexts()
+        pair = (
+            ours.wrap_socket(channel, server_side=True, do_handshake_on_connect=False),
+            theirs.wrap_socket(reader, do_handshake_on_connect=False),
+        )
+        waiting = list(pair)
+        while waiting:
+            waiting = [each for each in waiting if not _shakes_hands(each)]
+        return pair
+
+
+def _shakes_hands(one: ssl.SSLSocket) -> bool:
+    """Whether the handshake is done."""
+    try:
+        one.do_handshake()
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return False
+    return True
+
+
+@cache
+def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with TemporaryDirectory() as directory:
+        ours.load_cert_chain(*self_signed(Path(directory)))
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    theirs.check_hostname, theirs.verify_mode = False, ssl.CERT_NONE
+    return ours, theirs
+
+
+def any_channel(random: Random, size: int, *, leaves: bool = True) -> Channel:
+    """A channel for an answer of so many bytes. `leaves`: the client may leave halfway."""
+    kind = random.randrange(9 if leaves else 8)
     if kind == 0:
         return Taken(random)
     if kind == 1:
         return Piped()
     if kind == 2:
         return Socketed(random)
+    if kind == 3:
+        return Encrypted(random)
+    if kind == 4:
+        return Bytewise(random)
+    if kind == 5:
+        return Filed(buffering=random.choice((0, 8192)))
+    if kind == 8:
+        return random.choice((Socketed, Encrypted))(random, leaves_at=size // 2)
     return Stingy(random, max(random.choice(STINGY_SIZES), size // TURNS_OF_STINGY))

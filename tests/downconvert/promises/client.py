@@ -1,6 +1,7 @@
 """A client that fetches one log, an answer after the other, and what it checks by itself.
 
-If the file was truncated since the client asked, its answer may fail, or end early.
+If the file was truncated since the client asked, its answer may fail, or end early. If the channel
+fails, the send goes on with another one. Another thread may convert the same range meanwhile.
 
 Not here: what is in an answer (world.py)."""
 
@@ -15,6 +16,7 @@ from records import CorruptRecordsError
 
 from .channels import Channel, Taken, any_channel
 from .clients import Asks
+from .meanwhile import Meanwhile
 from .promise import delivered, promised
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Client:
         self._left = 0  # times, since the last answer
         self.is_done = False
         self._channel: Channel = Taken(random)
+        self._lost = b""  # what a channel had taken before it failed
+        self._meanwhile: Meanwhile | None = None
         self._cuts = 0  # how often the file had been truncated and mended when it asked
 
     def turn(self) -> None:
@@ -66,7 +70,8 @@ class Client:
         if self._send is not None:
             self._channel.drain()
             promised(len(self._channel.taken) <= self._send.size, "no more is sent than promised")
-        self._world.check_cut(self._asks, self._offset, bytes(self._channel.taken))
+        if not self._lost:
+            self._world.check_cut(self._asks, self._offset, bytes(self._channel.taken))
         self.abandon()
 
     def leave(self) -> None:
@@ -83,15 +88,17 @@ class Client:
         self._leave_channel()
 
     def _leave_channel(self) -> None:
+        if self._meanwhile is not None:
+            self._meanwhile.join()
         self._channel.close()
-        self._channel = Taken(self._random)
+        self._channel, self._lost, self._meanwhile = Taken(self._random), b"", None
 
     def _ask(self) -> None:
         part = self._world.part(self._offset, self._asks.max_bytes)
         if part is None:
             self.is_done = True
             return
-        self._position, self._size = part
+        self._part = part
         self._records = self._world.source(self._random).slice(*part)
         asks = self._asks
         self._cuts = self._world.cuts - self._world.is_cut
@@ -100,7 +107,7 @@ class Client:
             asks.to_magic,
             self._offset,
             asks.policy,
-            aborted=self._world.aborted(asks, self._position),
+            aborted=self._world.aborted(asks, part[0]),
         )
         self._idle = 0
 
@@ -120,6 +127,8 @@ class Client:
         size = lazy.size if self._limit is None else min(self._limit, lazy.size)
         promised(self._send.size == size, "a send is as long as promised", size)
         self._channel = any_channel(self._random, size)
+        if self._random.random() < 0.1:
+            self._meanwhile = Meanwhile(lazy.to_send(self._limit))
         self._idle = 0
 
     def _hard(self, lazy: LazyDownConvertRecords) -> int | None:
@@ -132,29 +141,48 @@ class Client:
         self._idle += 1
         promised(self._idle < IDLE_TURNS_MAX, "an answer is sent in a bounded number of turns")
         if not send.completed:
-            budget = self._random.choice((None, None, 1, 1_000, 1 << 20))
-            before = send.remaining
-            written = send.write_to(self._channel.channel, budget)
-            promised(written == before - send.remaining, "what was written is counted")
-            if written:
-                self._idle = 0
+            self._write(send)
         self._channel.drain()
-        if send.completed and len(self._channel.taken) == send.size:
+        if send.completed and len(self._lost) + len(self._channel.taken) == send.size:
             if self._saw_cut:
                 self._check_cut()
                 return
-            answer = bytes(self._channel.taken)
-            self._send = None
-            self._leave_channel()
-            self._world.check(
-                self._asks,
-                self._offset,
-                (self._position, self._size),
-                answer,
-                size=send.size,
-                limit=self._limit,
-            )
-            self._go_on(answer)
+            self._check(send)
+
+    def _write(self, send: LazyDownConvertSend) -> None:
+        budget = self._random.choice((None, None, 1, 1_000, 1 << 20))
+        before = send.remaining
+        try:
+            written = send.write_to(self._channel.channel, budget)
+        except OSError:
+            promised(not self._channel.is_open, "only a channel that was closed fails")
+            self._replace_channel(send)
+            return
+        promised(written == before - send.remaining, "what was written is counted")
+        if written:
+            self._idle = 0
+
+    def _replace_channel(self, send: LazyDownConvertSend) -> None:
+        """The send goes on with another channel after the bytes that this one took. The client may
+        have got fewer."""
+        alone = self._world.sent_alone(self._asks, self._offset, self._part, self._limit)
+        taken = bytes(self._channel.taken)
+        promised(self._saw_cut or alone.startswith(taken), "what was sent is right", len(taken))
+        self._channel.close()
+        self._lost = alone[: send.size - send.remaining]
+        self._channel = any_channel(self._random, send.size, leaves=False)
+
+    def _check(self, send: LazyDownConvertSend) -> None:
+        answer = self._lost + self._channel.taken
+        if self._meanwhile is not None:
+            same = self._meanwhile.join() == answer
+            promised(same, "another thread is sent the same", len(answer))
+        self._send = None
+        self._leave_channel()
+        self._world.check(
+            self._asks, self._offset, self._part, answer, size=send.size, limit=self._limit
+        )
+        self._go_on(answer)
 
     def _go_on(self, answer: bytes) -> None:
         """Asks for what follows the last record."""
@@ -163,7 +191,7 @@ class Client:
         if found:
             self._offset = found[-1][0] + 1
         else:
-            self._offset = self._world.after(self._position, self._size)
+            self._offset = self._world.after(*self._part)
         promised(self._offset > before, "each answer brings a client further", before)
         self._fetched += 1
         self._left = 0

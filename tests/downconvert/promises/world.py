@@ -186,7 +186,7 @@ class World:
         self.answers += 1
         promised(len(answer) == size, "the bytes sent are those promised", len(answer), size)
         promised(limit is None or len(answer) <= limit, "an answer is within its limit", limit)
-        alone = self._sent_alone(asks, offset, part, limit)
+        alone = self.sent_alone(asks, offset, part, limit)
         promised(answer == alone, "what is sent is what would be alone", len(answer), len(alone))
         if self._has_twin:
             self._check_twins(asks, offset, part)
@@ -240,7 +240,7 @@ class World:
         same = all(each == conversions[0] for each in conversions)
         promised(same, "both kernels convert to the same messages", offset)
 
-    def _sent_alone(
+    def sent_alone(
         self, asks: Asks, offset: int, part: tuple[int, int], limit: int | None
     ) -> bytes:
         """The bytes that are sent without caches and other clients."""

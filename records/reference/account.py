@@ -55,37 +55,30 @@ class Account:
             raise Damaged("offset does not increase")
         if self.first_offset is not None and offset - self.first_offset > INT32_MAX:
             raise Damaged("offset delta is too large")
-        size = (
-            MESSAGE_OVERHEAD[place.to_magic] - PREFIX.size + max(key_size, 0) + max(value_size, 0)
-        )
-        if size > INT32_MAX:
+        content = max(key_size, 0) + max(value_size, 0)
+        if MESSAGE_OVERHEAD[place.to_magic] - PREFIX.size + content > INT32_MAX:
             raise Damaged("record is too large for a message")
 
-    def check_gap(self, place: Inside, offset: int) -> None:
-        """Rule 6 of records: whether the record at this offset may be in the wrapper."""
-        records, _, last_offset, _, _ = self.wrapper
-        may_split = place.is_wrapper and place.split_at_gaps and place.to_magic == V1
-        if may_split and records and offset != last_offset + 1:
-            raise Stop(Outcome.GAP)
-
-    def relative(self, place: Inside, offset: int) -> int:
-        """The offset to write in the next message."""
+    def offset_in(self, place: Inside, offset: int, *, split_at_gaps: bool) -> int:
+        """Rule 6 of records. Returns the offset to write in the next message."""
+        records, first_offset, last_offset, _, _ = self.wrapper
         if not (place.is_wrapper and place.to_magic == V1):
             return offset
-        records, first_offset, _, _, _ = self.wrapper
-        return wrapped(offset - first_offset) if records else 0
+        if not records:
+            return 0
+        if split_at_gaps and offset != last_offset + 1:
+            raise Stop(Outcome.GAP)
+        return wrapped(offset - first_offset)
 
     def keep(self, place: Inside, offset: int, timestamp: int, message_size: int) -> None:
         """Counts a record of a batch, or an entry of a message, that has become a message."""
-        self.records += 1
-        self.produced_bytes += message_size
-        if not place.has_kept:
-            place.has_kept = True
-            self.batches += 1
-            self.source_bytes += place.source_size
         if self.first_offset is None:
             self.first_offset = offset
+            self.batches += 1
+            self.source_bytes += place.source_size
         self.last_offset = offset
+        self.records += 1
+        self.produced_bytes += message_size
         if place.is_wrapper:
             records, first_offset, _, latest, size = self.wrapper
             self.wrapper = (

@@ -5,7 +5,7 @@ Not here: converting a chunk (transcoder.py)."""
 import errno
 import os
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from records.formats import (
     BATCH_HEADER_SIZE,
@@ -17,25 +17,17 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import COUNTER, MEMORY, PLAIN, Advanced, Buffer, Outcome, Transcoder
+from records.kernel import COUNTER, MEMORY, PLAIN, Advanced, Buffer, Outcome
 from records.units import KiB
 
 from . import sources
 from .places import Header
-from .state import State
+
+if TYPE_CHECKING:
+    from .transcoder import Transcoder
 
 EXPANSION_MAX: Final = 8  # limits the decompressed bytes to this multiple of the budget
 LARGE_CHUNK_SIZE: Final = 64 * KiB  # two chunks are read at once if they are smaller
-
-
-class Advancing(Transcoder, Protocol):
-    """The methods of a transcoder that `advance` needs."""
-
-    @property
-    def state(self) -> State: ...
-    def recode_into(self, entry: memoryview, codec: Codec | None, size_max: int) -> bytes | None:
-        """Like `recode`. Also None if the messages are more than `size_max` bytes. Without a codec
-        they are not compressed."""
 
 
 @dataclass
@@ -60,7 +52,7 @@ class Advance:
             raise ValueError("a number is negative, or nothing can be done")
         sources.check(self.source, self.end)
 
-    def run(self, transcoder: Advancing) -> Advanced:
+    def run(self, transcoder: "Transcoder") -> Advanced:
         chunk = memoryview(bytearray(2 * self.chunk_size))
         before = transcoder.decompressed
         is_small = self.chunk_size < LARGE_CHUNK_SIZE
@@ -104,7 +96,7 @@ class Advance:
             if not goes_on:
                 return self._done(Outcome(outcome))
 
-    def _recoded(self, transcoder: Advancing) -> bytes | None:
+    def _recoded(self, transcoder: "Transcoder") -> bytes | None:
         """The next batch as messages; None if it is left to the caller."""
         recodes = transcoder.state.recodes
         left = self.end - self.position - self.consumed
@@ -137,12 +129,10 @@ class Advance:
 
     def _write(self, chunk: memoryview) -> bool:
         """Writes a chunk. Returns whether the target took all of it."""
-        if self.target == COUNTER:
+        if self.target < 0:
             self.written += len(chunk)
-            return True
-        if self.target == MEMORY:
-            self.rest = (self.rest or b"") + chunk
-            self.written += len(chunk)
+            if self.target == MEMORY:
+                self.rest = (self.rest or b"") + chunk
             return True
         try:
             taken = os.write(self.target, chunk)

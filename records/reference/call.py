@@ -53,33 +53,12 @@ class Call:
     """The arguments of a call, and whether it makes rows or messages."""
 
     window: "Window"
-    target: "Target | Room"
+    target: "Room"
     wants_rows: bool
 
 
-class Target:
-    """`target[at:limit]`: room for items. Only whole items are written."""
-
-    def __init__(self, target: Buffer, at: int, limit: int, source: Buffer) -> None:
-        self._target = memoryview(target).cast("B")
-        if not 0 <= at <= limit <= len(self._target):
-            raise ValueError("the room is not inside of the target")
-        if memoryview(source).obj is memoryview(target).obj:  # they may overlap as views of one
-            raise ValueError("source and target overlap")
-        self._at = at
-        self._limit = limit
-        self.produced = 0
-
-    def put(self, item: bytes) -> None:
-        if len(item) > self._limit - self._at:
-            raise Stop(Outcome.TARGET)
-        self._target[self._at : self._at + len(item)] = item
-        self._at += len(item)
-        self.produced += len(item)
-
-
 class Room:
-    """A target that only counts bytes."""
+    """A target that only counts bytes. Only whole items are taken."""
 
     def __init__(self, room: int) -> None:
         if room < 0:
@@ -91,3 +70,21 @@ class Room:
         if len(item) > self._room - self.produced:
             raise Stop(Outcome.TARGET)
         self.produced += len(item)
+
+
+class Target(Room):
+    """`target[at:limit]`: room for items."""
+
+    def __init__(self, target: Buffer, at: int, limit: int, source: Buffer) -> None:
+        self._target = memoryview(target).cast("B")
+        if not 0 <= at <= limit <= len(self._target):
+            raise ValueError("the room is not inside of the target")
+        if memoryview(source).obj is memoryview(target).obj:  # they may overlap as views of one
+            raise ValueError("source and target overlap")
+        super().__init__(limit - at)
+        self._target = self._target[at:limit]
+
+    def put(self, item: bytes) -> None:
+        at = self.produced
+        super().put(item)
+        self._target[at : self.produced] = item

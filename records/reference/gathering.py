@@ -11,7 +11,7 @@ from records.kernel import ROW_SIZE, Buffer
 from records.kernel_functions import Binary, HeaderLists, Taken
 from records.record import Row
 
-from .rows import headers_in, part, rows_between
+from .rows import field, headers_in, part, rows_between
 
 COLUMN_SIZE_MAX = 2**31 - 1
 GROWTH = 3  # a bad byte of a header's key becomes three
@@ -99,8 +99,7 @@ class ArrowColumns:
         encoded = part(source, at, size)
         if not 0 <= count < 2**31:
             raise ValueError("a header count is no 32-bit integer")
-        key = part(source, key_at, key_size) if key_size >= 0 else None
-        value = part(source, value_at, value_size) if value_size >= 0 else None
+        key, value = field(source, key_at, key_size), field(source, value_at, value_size)
         TimestampType(kind)
         (first, last), (first_time, last_time) = self._offsets, self._timestamps
         if not (first <= offset <= last and first_time <= timestamp <= last_time):

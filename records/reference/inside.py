@@ -30,7 +30,7 @@ def take_record(state: State, call: Call, batch: Batch) -> None:
         return
     head, payload = items.record(window, batch.bytes_left)  # 2, 3
     offset, timestamp = batch.offset_and_timestamp(head)  # 4
-    if not _is_dropped(state, batch, offset):
+    if not state.drops(batch, offset):
         kind = TimestampType(batch.append_time is not None)
         _put(state, call, batch, Item(offset, timestamp, kind, payload))  # 5, 6, 7
     batch.pass_record(head.end - window.at)
@@ -69,13 +69,9 @@ def take_inner_entry(state: State, call: Call, entries: Entries) -> None:
     kind = TimestampType.CREATE if magic == V1 else TimestampType.NONE
     if entries.append_time is not None:
         timestamp, kind = entries.append_time, TimestampType.LOG_APPEND
-    if not _is_dropped(state, entries, offset):
+    if not state.drops(entries, offset):
         _put(state, call, entries, Item(offset, timestamp, kind, payload))
     window.at += size
-
-
-def _is_dropped(state: State, place: Inside, offset: int) -> bool:
-    return place.trim and offset < state.first_offset
 
 
 def _put(state: State, call: Call, place: Inside, item: Item) -> None:
@@ -85,10 +81,10 @@ def _put(state: State, call: Call, place: Inside, item: Item) -> None:
         return
     account, payload = state.account, item.payload
     account.check(place, item.offset, item.timestamp, payload.key_size, payload.value_size)
-    account.check_gap(place, item.offset)
+    split_at_gaps = state.recodes.split_at_gaps
     message = writing.message(
         place.to_magic,
-        account.relative(place, item.offset),
+        account.offset_in(place, item.offset, split_at_gaps=split_at_gaps),
         item.timestamp,
         place.append_time is not None,
         *payload.contents(call.window.source),
@@ -103,7 +99,7 @@ def record_head(state: State, window: Window, batch: Batch) -> tuple[int, int, i
         raise Stop(Outcome.END)
     head = items.record_head(items.record_body(window, batch.bytes_left))
     offset, timestamp = batch.offset_and_timestamp(head)
-    if not _is_dropped(state, batch, offset):
+    if not state.drops(batch, offset):
         state.account.check(batch, offset, timestamp, head.key_size, 0)
     return (
         offset,

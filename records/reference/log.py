@@ -96,7 +96,7 @@ def _take_batch(state: State, call: Call, size: int, codec: int) -> None:
     if header.records_count > (header.size - BATCH_SIZE_MIN) // RECORD_SIZE_MIN:  # f
         raise Damaged("more records than bytes")
     _pass_entry(state, call, BATCH_HEADER_SIZE)  # g
-    state.place = Batch.in_log(header, state.to_magic)
+    state.place = Batch.of(header, state.to_magic, is_wrapper=False, in_log=True)
     state.account.start_batch()
 
 

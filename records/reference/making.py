@@ -17,7 +17,7 @@ from records.formats import (
 from records.kernel import Buffer
 from records.record import Headers, Record, Row
 
-from .rows import headers_in, part, rows_between
+from .rows import field, headers_in, part, rows_between
 
 SEQUENCE_MAX = 2**31 - 1  # sequence numbers wrap to 0 after it
 NO_SEQUENCE = -1
@@ -108,19 +108,16 @@ def _record(
     row: Row, source: memoryview, timestamp: int, kind: TimestampType, sequence: int
 ) -> Record:
     offset, _, _, key_at, key_size, value_at, value_size, headers_at, headers_size, count = row
+    key, value = field(source, key_at, key_size), field(source, value_at, value_size)
     return Record(
         offset,
         timestamp,
         kind,
-        _field(source, key_at, key_size),
-        _field(source, value_at, value_size),
+        None if key is None else bytes(key),
+        None if value is None else bytes(value),
         _headers(part(source, headers_at, headers_size), count),
         sequence,
     )
-
-
-def _field(source: memoryview, at: int, size: int) -> bytes | None:
-    return None if size < 0 else bytes(part(source, at, size))
 
 
 def _headers(encoded: memoryview, count: int) -> Headers:

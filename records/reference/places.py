@@ -12,7 +12,7 @@ from records.formats import (
     LOG_APPEND_TIME,
     PREFIX,
 )
-from records.kernel import UNKNOWN, Buffer, Recodes
+from records.kernel import UNKNOWN, Buffer
 
 from .items import RecordHead
 
@@ -61,11 +61,8 @@ class Inside:
 
     to_magic: int  # of the messages that are written
     append_time: int | None
-    trim: bool  # records below the first offset are dropped
     is_wrapper: bool  # the messages written will be compressed into one message
-    split_at_gaps: bool
     source_size: int  # in a log. 0 for entered data
-    has_kept: bool  # whether a record was kept so far
 
 
 @dataclass(slots=True)
@@ -78,37 +75,17 @@ class Batch(Inside):
     bytes_left: int  # UNKNOWN if they are decompressed
 
     @classmethod
-    def in_log(cls, header: Header, to_magic: int) -> Self:
+    def of(cls, header: Header, to_magic: int, *, is_wrapper: bool, in_log: bool) -> Self:
+        size = PREFIX.size + header.size
         return cls(
-            to_magic=to_magic,
-            append_time=header.append_time,
-            trim=True,
-            is_wrapper=False,
-            split_at_gaps=False,
-            source_size=PREFIX.size + header.size,
-            has_kept=False,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            records_left=header.records_count,
-            bytes_left=PREFIX.size + header.size - BATCH_HEADER_SIZE,
-        )
-
-    @classmethod
-    def decompressed(
-        cls, header: Header, to_magic: int, *, is_wrapper: bool, recodes: Recodes
-    ) -> Self:
-        return cls(
-            to_magic=to_magic,
-            append_time=header.append_time,
-            trim=recodes.trim or not is_wrapper,
-            is_wrapper=is_wrapper,
-            split_at_gaps=recodes.split_at_gaps,
-            source_size=0,
-            has_kept=False,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            records_left=max(header.records_count, 0),
-            bytes_left=UNKNOWN,
+            to_magic,
+            header.append_time,
+            is_wrapper,
+            size if in_log else 0,
+            header.base_offset,
+            header.base_timestamp,
+            max(header.records_count, 0),
+            size - BATCH_HEADER_SIZE if in_log else UNKNOWN,
         )
 
     def offset_and_timestamp(self, head: RecordHead) -> tuple[int, int]:

@@ -25,6 +25,11 @@ def part(source: memoryview, at: int, size: int) -> memoryview:
     return source[at : at + size]
 
 
+def field(source: memoryview, at: int, size: int) -> memoryview | None:
+    """A key or value. Negative sizes are null."""
+    return part(source, at, size) if size >= 0 else None
+
+
 def headers_in(encoded: memoryview, count: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Keys and values of `count` headers."""
     if not 0 <= count < 2**31:
@@ -35,6 +40,6 @@ def headers_in(encoded: memoryview, count: int) -> Iterator[tuple[bytes, bytes |
         key = bytes(part(encoded, at, size))
         at += size
         size, at = read_varint(encoded, at, end)
-        value = bytes(part(encoded, at, size)) if size >= 0 else None
+        value = field(encoded, at, size)
         at += max(size, 0)
-        yield key, value
+        yield key, None if value is None else bytes(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from records.kernel import Recodes
 
 from .account import Account
-from .places import Batch, Entries
+from .places import Batch, Entries, Inside
 
 
 @dataclass(slots=True)
@@ -22,3 +22,11 @@ class State:
     place: Batch | Entries | None = None  # None between the entries of a log
     is_accepted: bool = False  # the next entry needs no decision
     account: Account = field(default_factory=Account)
+
+    def trims(self, *, is_wrapper: bool) -> bool:
+        """Whether records below the first offset are dropped."""
+        return self.recodes.trim or not is_wrapper
+
+    def drops(self, place: Inside, offset: int) -> bool:
+        """Whether a record is below the first offset and dropped."""
+        return offset < self.first_offset and self.trims(is_wrapper=place.is_wrapper)

@@ -47,29 +47,15 @@ class Transcoder:
     def enter_batch(self, header: Buffer, at: int, is_wrapper: bool = False) -> None:
         if not 0 <= at <= len(header) - BATCH_HEADER_SIZE:
             raise ValueError("the header is not whole in the buffer")
-        state, read = self._state, Header.read(header, at)
-        self._enter(
-            Batch.decompressed(read, state.to_magic, is_wrapper=is_wrapper, recodes=state.recodes)
-        )
+        read, to_magic = Header.read(header, at), self._state.to_magic
+        self._enter(Batch.of(read, to_magic, is_wrapper=is_wrapper, in_log=False))
 
     def enter_entries(
         self, to_magic: int, offset_delta: int, append_time: int | None, is_wrapper: bool = False
     ) -> None:
         if to_magic not in (V0, V1):
             raise ValueError("to_magic is not 0 or 1")
-        recodes = self._state.recodes
-        self._enter(
-            Entries(
-                to_magic=to_magic,
-                append_time=append_time,
-                trim=recodes.trim or not is_wrapper,
-                is_wrapper=is_wrapper,
-                split_at_gaps=recodes.split_at_gaps,
-                source_size=0,
-                has_kept=False,
-                offset_delta=offset_delta,
-            )
-        )
+        self._enter(Entries(to_magic, append_time, is_wrapper, 0, offset_delta))
 
     def _enter(self, place: Batch | Entries) -> None:
         self.leave()

@@ -3,8 +3,6 @@
 Not here: the target itself (call.py)."""
 
 import zlib
-from struct import Struct
-from typing import Final
 
 from records.formats import (
     LOG_APPEND_TIME,
@@ -15,12 +13,9 @@ from records.formats import (
     SIZE_FIELD,
     V1,
 )
-from records.kernel import ROW_FIELDS, ROW_SIZE
+from records.record import ROW
 
 from .items import Item
-
-ROW: Final = Struct(f"={len(ROW_FIELDS)}q")
-assert ROW.size == ROW_SIZE
 
 
 def message(

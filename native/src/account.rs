@@ -4,7 +4,7 @@
 
 use crate::item::Item;
 use crate::layout::{self, NO_TIMESTAMP, SIZE_MAX, V1};
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 use crate::reason::Reason;
 use crate::sink::Sink;
 
@@ -56,22 +56,17 @@ impl Wrapper {
 pub struct Kept {
     first: Option<i64>,
     last: i64,
-    /// The highest offset that is not too far from the first.
-    highest: i64,
 }
 
 impl Kept {
-    const NONE: Self = Self { first: None, last: i64::MIN, highest: i64::MAX };
+    const NONE: Self = Self { first: None, last: i64::MIN };
 
     #[inline(always)]
     fn check(&self, offset: i64) -> Result<(), Reason> {
-        if offset > self.last && offset <= self.highest {
-            return Ok(());
-        }
         match self.first {
-            None => Ok(()), // the lowest possible offset
             Some(_) if offset <= self.last => Err(Reason::OffsetDoesNotIncrease),
-            Some(_) => Err(Reason::OffsetDeltaTooLarge),
+            Some(first) if offset.abs_diff(first) > SIZE_MAX => Err(Reason::OffsetDeltaTooLarge),
+            _ => Ok(()),
         }
     }
 }
@@ -143,7 +138,7 @@ impl Account {
 
     /// Rules 4 to 7: drops a record, or checks it and passes it to the sink.
     #[inline(always)]
-    pub fn take<S: Sink>(&mut self, item: &Item<'_>, sink: &mut S) -> Result<(), Stop> {
+    pub fn take<S: Sink>(&mut self, item: &Item<'_>, sink: &mut S) -> Result<(), Outcome> {
         if self.is_dropped(item.offset) {
             return Ok(());
         }
@@ -152,7 +147,7 @@ impl Account {
         }
         let content = item.key.bytes.len() as u64 + item.value.bytes.len() as u64;
         let at = (item.offset, item.timestamp);
-        self.check(S::MAGIC, at, content).map_err(Stop::Damage)?;
+        self.check(S::MAGIC, at, content).map_err(Outcome::Damage)?;
         let mut offset = item.offset;
         if self.output.is_wrapper && S::MAGIC == V1 {
             offset = self.offset_in_wrapper(offset)?;
@@ -163,12 +158,12 @@ impl Account {
     }
 
     /// Rule 6, and the offset relative to the wrapper's first.
-    fn offset_in_wrapper(&self, offset: i64) -> Result<i64, Stop> {
+    fn offset_in_wrapper(&self, offset: i64) -> Result<i64, Outcome> {
         if self.wrapper.records == 0 {
             return Ok(0);
         }
         if self.output.split_at_gaps && offset != self.wrapper.last_offset.wrapping_add(1) {
-            return Err(Stop::Gap);
+            return Err(Outcome::Gap);
         }
         Ok(offset.wrapping_sub(self.wrapper.first_offset))
     }
@@ -180,7 +175,6 @@ impl Account {
         let (offset, timestamp) = at;
         if self.kept.first.is_none() {
             self.kept.first = Some(offset);
-            self.kept.highest = offset.saturating_add(SIZE_MAX as i64);
             self.totals.batches += 1;
             self.totals.source_bytes += self.source_bytes;
         }

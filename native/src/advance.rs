@@ -4,7 +4,6 @@
 
 use std::io;
 
-use crate::codec::{Codec, CompressionLevel};
 use crate::layout::{
     ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, MAGIC_AT, PREFIX_SIZE,
     TRANSACTIONAL, V2,
@@ -13,7 +12,7 @@ use crate::log_window::{Input, LogWindow};
 use crate::message;
 use crate::outcome::Outcome;
 use crate::target::{Outlet, Target};
-use crate::transcoder::{Compress, Transcoder};
+use crate::transcoder::Transcoder;
 use crate::workspace::{Recoding, Sending, Workspace, with_copy};
 
 /// An item may be as large as one chunk if chunks have this size or more, else as large as two
@@ -58,14 +57,12 @@ pub struct Advanced {
 
 impl Transcoder {
     /// Converts until the target takes no more, a limit is reached, or a decision is needed.
-    /// `workspace.rest()` has the bytes that a channel did not take. `gzip`: a compressor for the
-    /// level `Fast`, in place of the kernel's own.
+    /// `workspace.rest()` has the bytes that a channel did not take.
     pub fn advance(
         &mut self,
         input: &Input<'_>,
         target: Target<'_>,
         limits: &Limits,
-        gzip: Option<Compress<'_>>,
         workspace: &mut Workspace,
     ) -> Advanced {
         let Workspace { recoding, sending } = workspace;
@@ -74,7 +71,7 @@ impl Transcoder {
         let Some(mut outlet) = Outlet::new(target, chunks, rest, limits.chunk_size) else {
             return Advanced { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
         };
-        let (consumed, mut outcome) = self.convert(log, limits, gzip, recoding, &mut outlet);
+        let (consumed, mut outcome) = self.convert(log, limits, recoding, &mut outlet);
         if !outlet.flush() {
             outcome = Outcome::Channel; // the next call finds the same decision
         }
@@ -86,7 +83,6 @@ impl Transcoder {
         &mut self,
         mut log: LogWindow<'_, '_>,
         limits: &Limits,
-        mut gzip: Option<Compress<'_>>,
         recoding: &mut Recoding,
         outlet: &mut Outlet<'_, '_>,
     ) -> (u64, Outcome) {
@@ -142,7 +138,7 @@ impl Transcoder {
                     let room = limits.room - outlet.produced();
                     let at = (limits.position + done, limits.end - limits.position - done, room);
                     let counts = outlet.counts();
-                    let size = self.recode_next(&mut log, at, counts, &mut gzip, recoding);
+                    let size = self.recode_next(&mut log, at, counts, recoding);
                     let Some(size) = size else {
                         return (done, Outcome::Batch);
                     };
@@ -166,7 +162,6 @@ impl Transcoder {
         log: &mut LogWindow<'_, '_>,
         at: (u64, u64, u64),
         counts: bool,
-        gzip: &mut Option<Compress<'_>>,
         recoding: &mut Recoding,
     ) -> Option<u64> {
         let (position, left, room) = at;
@@ -174,39 +169,31 @@ impl Transcoder {
             log.drop();
             log.fill(position, BATCH_HEADER_SIZE, left);
         }
-        let settings = self.settings();
+        let settings = &self.settings;
         let head = log.rest().first_chunk::<BATCH_HEADER_SIZE>()?;
         let attributes = head[ATTRIBUTES_AT_BATCH];
         let is_transactional = attributes & (CONTROL | TRANSACTIONAL) != 0;
         if head[MAGIC_AT] != V2 || (is_transactional && settings.stop_transactional) {
             return None;
         }
-        let source = attributes & CODEC_MASK;
-        let codec = settings.recodes.targets[usize::from(source)];
-        let is_plain = settings.recodes.plain >> source & 1 != 0;
-        if if codec.is_some() { counts } else { !is_plain } {
+        let codec = settings.recodes.targets[usize::from(attributes & CODEC_MASK)]?;
+        if codec.is_some() && counts {
             return None;
         }
         let size = usize::try_from(message::prefix(head).1).ok()? + PREFIX_SIZE;
         if size > settings.recodes.body_size_max || size as u64 > left {
             return None;
         }
-        let is_gzip =
-            codec == Some(Codec::Gzip) && settings.recodes.level == CompressionLevel::Fast;
         if log.rest().len() < size && log.is_read() {
             log.drop();
             log.fill(position, size, left);
         }
-        let other: Option<Compress<'_>> = match gzip {
-            Some(gzip) if is_gzip => Some(&mut **gzip),
-            _ => None,
-        };
         let entry = log.rest().get(..size)?;
         let size_max = usize::try_from(room).unwrap_or(usize::MAX);
         if log.is_read() {
-            self.recode_with(entry, codec, size_max, recoding, other)?;
+            self.recode_with(entry, codec, size_max, recoding)?;
         } else {
-            with_copy(entry, |entry| self.recode_with(entry, codec, size_max, recoding, other))?;
+            with_copy(entry, |entry| self.recode_with(entry, codec, size_max, recoding))?;
         }
         Some(size as u64)
     }

@@ -3,6 +3,7 @@
 //! CRC-32 comes from libdeflate, because most other libraries are slow on buffers as short as
 //! messages.
 
+pub use crc32c::crc32c;
 use libdeflater::Crc;
 
 /// The CRC-32 of `bytes`, continued from that of earlier bytes (0 at the beginning).
@@ -11,11 +12,6 @@ pub fn crc32(value: u32, bytes: &[u8]) -> u32 {
     let mut crc = Crc::with_initial(value);
     crc.update(bytes);
     crc.sum()
-}
-
-/// The CRC-32C of `bytes`.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use crate::item::Item;
 use crate::layout::{self, ROW_SIZE, SIZE_MAX, V0, V1, V2};
-use crate::outcome::{Outcome, Progress, Stop};
+use crate::outcome::{Outcome, Progress};
 use crate::rows::{self, Refusal, TOO_LARGE};
 use crate::sink::{Messages, Sink};
 use crate::varint;
@@ -54,7 +54,7 @@ fn encode_messages<const MAGIC: u8>(
             return Err(TOO_LARGE);
         }
         let offset = item.offset.wrapping_sub(bases.offset);
-        if let Err(Stop::Target) = messages.put(&item, offset).map(drop) {
+        if let Err(Outcome::Target) = messages.put(&item, offset).map(drop) {
             outcome = Outcome::Target;
             break;
         }

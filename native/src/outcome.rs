@@ -1,38 +1,42 @@
-//! The reasons for a call's return, for its caller and inside the parser.
+//! The reasons for a call's return.
 
 use crate::reason::Reason;
 
-/// Why a call returned. The numbers are those of `records.kernel.Outcome`.
+/// Why a call returned, or why the parser stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Outcome {
     /// The next item is not whole in the window.
-    Source = 0,
+    Source,
     /// The next item does not fit in the rest of the target.
-    Target = 1,
+    Target,
     /// The batch at the position reached needs a decision.
-    Batch = 2,
+    Batch,
     /// There is no further entry, or all records have been read.
-    End = 3,
+    End,
     /// The next offset does not follow the wrapper's last one.
-    Gap = 4,
+    Gap,
     /// The next item is damaged.
-    Damage = 5,
+    Damage(Reason),
     /// Advance: the channel took less than it was given.
-    Channel = 6,
+    Channel,
     /// Advance: the budget is used up.
-    Limit = 7,
+    Limit,
 }
 
-/// Why the parser stops: an `Outcome`, or damage with its reason.
-#[derive(Clone, Copy)]
-pub enum Stop {
-    Source,
-    Target,
-    Batch,
-    End,
-    Gap,
-    Damage(Reason),
+impl Outcome {
+    /// The number in `records.kernel.Outcome`.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Source => 0,
+            Self::Target => 1,
+            Self::Batch => 2,
+            Self::End => 3,
+            Self::Gap => 4,
+            Self::Damage(_) => 5,
+            Self::Channel => 6,
+            Self::Limit => 7,
+        }
+    }
 }
 
 /// Bytes consumed and made by a call, and the reason for its return.
@@ -42,17 +46,4 @@ pub struct Progress {
     pub consumed: u64,
     pub produced: u64,
     pub outcome: Outcome,
-}
-
-impl From<Stop> for Outcome {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Source => Self::Source,
-            Stop::Target => Self::Target,
-            Stop::Batch => Self::Batch,
-            Stop::End => Self::End,
-            Stop::Gap => Self::Gap,
-            Stop::Damage(_) => Self::Damage,
-        }
-    }
 }

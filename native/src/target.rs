@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 
 use crate::outcome::Progress;
 use crate::transcoder::Transcoder;
-use crate::workspace::room;
+use crate::workspace;
 
 /// The maximum size of chunks that are written together. Each write wakes the reader. On one
 /// processor, reader and sender would alternate after each chunk, which costs more than a small
@@ -14,7 +14,7 @@ use crate::workspace::room;
 const GATHERED_MAX: usize = 128 * 1024;
 
 /// A channel that takes bytes.
-pub trait Channel: Write {
+pub trait Channel: Write + Send {
     /// Bytes that the channel would take in one write, if it knows; else None.
     fn room(&self) -> Option<usize> {
         None
@@ -37,12 +37,8 @@ pub struct Outlet<'a, 'b> {
     target: Target<'b>,
     chunks: &'a mut [u8],
     filled: usize,
-    /// Bytes in `chunks`. There is always room for one more chunk.
-    gathered: usize,
-    /// Bytes that are written at once.
-    at_once: usize,
-    /// Bytes that the channel would take after the last write.
-    room: usize,
+    /// Bytes that the channel would take after the last write, if it knows.
+    room: Option<usize>,
     /// Bytes of source in a chunk.
     chunk_size: usize,
     rest: &'a mut Vec<u8>,
@@ -61,37 +57,21 @@ impl<'a, 'b> Outlet<'a, 'b> {
         chunk_size: usize,
     ) -> Option<Self> {
         rest.clear();
-        let free = match &target {
-            Target::Channel(channel) => channel.room(),
-            Target::Memory | Target::Counter => None,
+        let (room, size) = match &target {
+            Target::Channel(channel) => (channel.room(), chunk_size.saturating_mul(2)),
+            Target::Memory => (None, chunk_size.saturating_mul(2)),
+            Target::Counter => (None, 0),
         };
-        let gathered = if free.is_some() { GATHERED_MAX } else { 0 };
-        let size = match &target {
-            Target::Counter => 0,
-            _ => chunk_size.saturating_mul(2).saturating_add(gathered),
-        };
-        let mut outlet = Self {
-            target,
-            chunks: room(chunks, size)?,
-            filled: 0,
-            gathered,
-            at_once: 0,
-            room: 0,
-            chunk_size,
-            rest,
-            written: 0,
-            error: None,
-        };
-        outlet.note_room(free);
-        Some(outlet)
+        let gathered = if room.is_some() { GATHERED_MAX } else { 0 };
+        let chunks = workspace::room(chunks, size.saturating_add(gathered))?;
+        Some(Self { target, chunks, filled: 0, room, chunk_size, rest, written: 0, error: None })
     }
 
-    /// Notes how much can be written at once: the channel's room, without the part that the channel
-    /// may need for itself.
-    fn note_room(&mut self, room: Option<usize>) {
-        let free = room.map_or(0, |free| free - free / 4);
-        self.at_once = free.min(self.gathered);
-        self.room = room.unwrap_or(usize::MAX);
+    /// Bytes that are written at once: the channel's room, without the part that the channel may
+    /// need for itself. There is always room for one more chunk.
+    fn at_once(&self) -> usize {
+        let free = self.room.map_or(0, |free| free - free / 4);
+        free.min(self.chunks.len().saturating_sub(self.chunk_size.saturating_mul(2)))
     }
 
     /// Whether messages are only counted.
@@ -101,7 +81,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
 
     /// Bytes that the channel would still take, if known.
     pub fn room(&self) -> usize {
-        self.room.saturating_sub(self.filled)
+        self.room.unwrap_or(usize::MAX).saturating_sub(self.filled)
     }
 
     /// Bytes made so far.
@@ -132,7 +112,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
             return true;
         }
         self.filled += size as usize;
-        self.filled.saturating_add(self.chunk_size) < self.at_once || self.flush()
+        self.filled.saturating_add(self.chunk_size) < self.at_once() || self.flush()
     }
 
     /// Takes messages from another buffer. It takes all of them, even if the channel does not take
@@ -141,11 +121,11 @@ impl<'a, 'b> Outlet<'a, 'b> {
         if self.counts() {
             return self.add(messages.len() as u64);
         }
-        if self.filled + messages.len() > self.at_once && !self.flush() {
+        if self.filled + messages.len() > self.at_once() && !self.flush() {
             self.rest.extend_from_slice(messages);
             return false;
         }
-        if messages.len() > self.at_once {
+        if messages.len() > self.at_once() {
             return self.write(messages);
         }
         self.chunks[self.filled..][..messages.len()].copy_from_slice(messages);
@@ -179,8 +159,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
                 0
             }
         };
-        let room = channel.room();
-        self.note_room(room);
+        self.room = channel.room();
         self.written += taken as u64;
         self.rest.extend_from_slice(&messages[taken..]);
         taken == messages.len()

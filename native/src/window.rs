@@ -1,6 +1,6 @@
 //! The part of the source that is in memory, and the number of bytes left in all.
 
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 
 /// `bytes` begin at the position reached; `remaining` counts them and those after the window.
 pub struct Window<'a> {
@@ -24,9 +24,9 @@ impl<'a> Window<'a> {
 
     /// The first entry of `size` bytes, if it is whole in the window.
     #[inline(always)]
-    pub fn whole(&self, size: u64) -> Result<&'a [u8], Stop> {
-        let size = usize::try_from(size).map_err(|_| Stop::Source)?;
-        self.bytes.get(..size).ok_or(Stop::Source)
+    pub fn whole(&self, size: u64) -> Result<&'a [u8], Outcome> {
+        let size = usize::try_from(size).map_err(|_| Outcome::Source)?;
+        self.bytes.get(..size).ok_or(Outcome::Source)
     }
 
     /// Moves forward by `size` of the remaining bytes, perhaps past the window's end.

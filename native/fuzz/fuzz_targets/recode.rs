@@ -7,7 +7,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use records_kernel::{Codec, CompressionLevel, Recodes, Settings, Transcoder, Workspace, compress};
+use records_kernel::{Codec, CompressionLevel, Place, Recodes, Settings, Transcoder, Workspace, compress};
 
 const PREFIX_SIZE: usize = 12;
 const BATCH_HEADER_SIZE: usize = 61;
@@ -49,11 +49,11 @@ fuzz_target!(|input: Input| {
     };
     let mut transcoder = Transcoder::new(settings);
     let mut workspace = Workspace::default();
-    let recoded = transcoder.recode(&entry, Codec::Snappy, &mut workspace, None);
+    let recoded = transcoder.recode(&entry, Codec::Snappy, &mut workspace);
     let (records, ..) = transcoder.totals();
     match recoded {
         None => assert_eq!(records, 0),
         Some(()) => assert_eq!(workspace.made().is_empty(), records == 0),
     }
-    assert!(transcoder.stands_in_log());
+    assert!(transcoder.place == Place::Log);
 });

@@ -39,7 +39,6 @@ struct Walk {
     consumed: u64,
     produced: u64,
     outcome: Outcome,
-    reason: Option<&'static str>,
     totals: (u64, u64, u64, u64, u64),
     wrapper: (u64, i64, i64, i64, u64),
 }
@@ -107,7 +106,6 @@ impl Input<'_> {
                     consumed: at as u64,
                     produced,
                     outcome: reached.outcome,
-                    reason: transcoder.damage().map(|(reason, _)| reason.text()),
                     totals: transcoder.totals(),
                     wrapper: transcoder.wrapper(),
                 };

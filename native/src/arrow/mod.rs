@@ -15,7 +15,7 @@ use lists::Lists;
 use crate::header::Header;
 use crate::item::{CREATE_TIME, Field, Item, LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE};
 use crate::layout::{ROW_SIZE, V1};
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 use crate::rows::{self, Refusal};
 use crate::sink::Sink;
 
@@ -212,7 +212,7 @@ impl Sink for ArrowColumns {
     const READS_ALL: bool = true;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
+    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Outcome> {
         if !self.bounds.hold(item) {
             return Ok(0);
         }
@@ -225,14 +225,14 @@ impl Sink for ArrowColumns {
         let used = filling.keys.size() + filling.values.size() + filling.headers.size();
         if row == self.rows_max || (row > 0 && used + more > self.bytes_max) {
             self.is_full = true;
-            return Err(Stop::Target);
+            return Err(Outcome::Target);
         }
         if has_headers {
             let added = filling.headers.push(row, item.headers, item.headers_count);
             if let Err(refusal) = added {
                 filling.headers.truncate(row);
                 self.refused = Some(refusal);
-                return Err(Stop::Target);
+                return Err(Outcome::Target);
             }
         }
         filling.offsets.push(item.offset);
@@ -248,8 +248,8 @@ impl Sink for ArrowColumns {
     }
 
     /// Never called: entries are copied only by a conversion.
-    fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
-        Err(Stop::Batch)
+    fn copy(&mut self, _: &[u8]) -> Result<(), Outcome> {
+        Err(Outcome::Batch)
     }
 
     fn produced(&self) -> u64 {

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 pub use libdeflater::CompressionLvl;
 use libdeflater::Compressor;
 
-use super::room_after;
+use super::append;
 
 /// Magic and method. Java takes these bytes for the beginning of another member.
 const MEMBER_START: [u8; 3] = [0x1f, 0x8b, 8];
@@ -34,11 +34,8 @@ pub fn compress(data: &[u8], level: CompressionLvl, target: &mut Vec<u8>) -> Opt
             Some((made_for, compressor)) if *made_for == level => compressor,
             _ => &mut slot.insert((level, Compressor::new(level))).1,
         };
-        let at = target.len();
-        let room = room_after(target, compressor.gzip_compress_bound(data.len()))?;
-        let size = compressor.gzip_compress(data, room).expect("the bound is one");
-        target.truncate(at + size);
-        Some(())
+        let size_max = compressor.gzip_compress_bound(data.len());
+        append(target, size_max, |room| compressor.gzip_compress(data, room).ok())
     })
 }
 

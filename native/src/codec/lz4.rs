@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use xxhash_rust::xxh32::xxh32;
 
-use super::{CompressionLevel, room_after};
+use super::{CompressionLevel, append};
 use crate::cursor::Cursor;
 use crate::layout::V0;
 
@@ -122,18 +122,16 @@ pub fn compress(
     target.extend_from_slice(&header);
     target.push(header_checksum(magic, &header));
     for block in data.chunks(BLOCK_SIZE) {
-        let at = target.len();
-        let room = room_after(target, WORD + bound(block.len()))?;
-        let (word, room) = room.split_at_mut(WORD);
-        let made = compress_block(block, room, acceleration)?;
-        let size = made.min(block.len());
-        let is_smaller = made < block.len();
-        if !is_smaller {
-            room[..size].copy_from_slice(block);
-        }
-        let flag = if is_smaller { 0 } else { STORED };
-        word.copy_from_slice(&(flag | size as u32).to_le_bytes());
-        target.truncate(at + WORD + size);
+        append(target, WORD + bound(block.len()), |room| {
+            let (word, room) = room.split_at_mut(WORD);
+            let (mut size, mut flag) = (compress_block(block, room, acceleration)?, 0);
+            if size >= block.len() {
+                (size, flag) = (block.len(), STORED);
+                room[..size].copy_from_slice(block);
+            }
+            word.copy_from_slice(&(flag | size as u32).to_le_bytes());
+            Some(WORD + size)
+        })?;
     }
     target.try_reserve(WORD).ok()?;
     target.extend_from_slice(&END_MARK.to_le_bytes());

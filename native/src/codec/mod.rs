@@ -12,6 +12,8 @@ mod lz4;
 mod snappy;
 mod zstd;
 
+use std::sync::OnceLock;
+
 use gzip::CompressionLvl;
 
 /// A codec by its number in the attributes.
@@ -42,6 +44,10 @@ pub enum CompressionLevel {
     Kafka,
 }
 
+/// A compressor for gzip at the level `Fast`, in place of the kernel's own. It appends to the target,
+/// like `compress`.
+pub static FAST_GZIP: OnceLock<fn(&[u8], &mut Vec<u8>) -> Option<()>> = OnceLock::new();
+
 /// Decompresses `data`, of message format `magic`, into the beginning of `room`. Returns the bytes
 /// made.
 pub fn decompress(codec: Codec, magic: u8, data: &[u8], room: &mut [u8]) -> Option<usize> {
@@ -64,7 +70,10 @@ pub fn compress(
     target: &mut Vec<u8>,
 ) -> Option<()> {
     match codec {
-        Codec::Gzip => gzip::compress(data, gzip_level(level), target),
+        Codec::Gzip => match (level, FAST_GZIP.get()) {
+            (CompressionLevel::Fast, Some(compress)) => compress(data, target),
+            _ => gzip::compress(data, gzip_level(level), target),
+        },
         Codec::Snappy => snappy::compress(data, target),
         Codec::Lz4 => lz4::compress(data, level, magic, target),
         Codec::Zstd => None, // older messages have no zstd
@@ -78,13 +87,19 @@ fn gzip_level(level: CompressionLevel) -> CompressionLvl {
     }
 }
 
-/// Appends `size` zeros to `target`, which the caller overwrites. None if there is not enough
-/// memory.
-fn room_after(target: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
+/// Appends what `write` makes: at most `size_max` bytes. None if there is not enough memory, or if
+/// it fails.
+fn append(
+    target: &mut Vec<u8>,
+    size_max: usize,
+    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+) -> Option<()> {
     let filled = target.len();
-    target.try_reserve(size).ok()?;
-    target.resize(filled + size, 0);
-    Some(&mut target[filled..])
+    target.try_reserve(size_max).ok()?;
+    target.resize(filled + size_max, 0);
+    let made = write(&mut target[filled..])?;
+    target.truncate(filled + made);
+    Some(())
 }
 
 #[cfg(test)]

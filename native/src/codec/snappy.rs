@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-use super::room_after;
+use super::append;
 use crate::cursor::Cursor;
 use crate::layout::SIZE_FIELD_SIZE;
 
@@ -47,12 +47,12 @@ pub fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     target.extend_from_slice(&VERSION.to_be_bytes());
     ENCODER.with_borrow_mut(|encoder| {
         for block in data.chunks(BLOCK_SIZE) {
-            let at = target.len();
-            let room = room_after(target, SIZE_FIELD_SIZE + max_compress_len(block.len()))?;
-            let (size_field, room) = room.split_first_chunk_mut()?;
-            let size = encoder.compress(block, room).ok()?;
-            *size_field = (size as i32).to_be_bytes();
-            target.truncate(at + SIZE_FIELD_SIZE + size);
+            append(target, SIZE_FIELD_SIZE + max_compress_len(block.len()), |room| {
+                let (size_field, room) = room.split_first_chunk_mut()?;
+                let size = encoder.compress(block, room).ok()?;
+                *size_field = (size as i32).to_be_bytes();
+                Some(SIZE_FIELD_SIZE + size)
+            })?;
         }
         Some(())
     })

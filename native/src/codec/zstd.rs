@@ -30,23 +30,15 @@ thread_local! {
 }
 
 pub fn decompress(data: &[u8], magic: u8, room: &mut [u8]) -> Option<usize> {
-    if magic < V2 {
-        return None;
-    }
-    if !is_whole_frame(data) {
-        return None;
+    if magic < V2 || skip_frame(data) != Some(0) {
+        return None; // several frames are rare, and left to the stream
     }
     let end = room.len().min(WINDOW_SIZE_MAX);
     DECOMPRESSOR.with_borrow_mut(|slot| slot.as_mut()?.decompress(&mut room[..end], data).ok())
 }
 
-/// Whether the data is one frame with blocks no larger than its window allows, which the library
-/// checks only in streams. Several frames are rare, and left to the stream.
-fn is_whole_frame(data: &[u8]) -> bool {
-    skip_frame(data).is_some_and(|left| left == 0)
-}
-
-/// Skips a frame (RFC 8878, section 3.1). Returns the number of bytes after it.
+/// Skips a frame (RFC 8878, section 3.1). Returns the number of bytes after it. None if a block is
+/// larger than its window allows, which the library checks only in streams.
 fn skip_frame(data: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(data);
     let [m0, m1, m2, m3, descriptor] = *cursor.array().ok()?;

@@ -96,14 +96,12 @@ pub fn recodes(argument: RecodesArgument) -> PyResult<Recodes> {
     if codecs.len() > targets.len() {
         return Err(PyValueError::new_err("there are no more than eight codecs"));
     }
-    let mut plain = 0;
-    for (index, (target, codec)) in targets.iter_mut().zip(codecs).enumerate() {
-        *target = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
-        plain |= u8::from(codec == PLAIN) << index;
+    for (target, codec) in targets.iter_mut().zip(codecs) {
+        let known = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+        *target = if codec == PLAIN { Some(None) } else { known.map(Some) };
     }
     Ok(Recodes {
         targets,
-        plain,
         level: if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka },
         trim,
         split_at_gaps,
@@ -114,7 +112,7 @@ pub fn recodes(argument: RecodesArgument) -> PyResult<Recodes> {
 
 #[inline]
 pub fn progress(progress: Progress) -> (u64, u64, u8) {
-    (progress.consumed, progress.produced, progress.outcome as u8)
+    (progress.consumed, progress.produced, progress.outcome.number())
 }
 
 /// Runs the kernel without the interpreter's lock. A panic is a defect of the kernel, and becomes a

@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
-use crate::CompressionLvl;
+use crate::{CompressionLvl, FAST_GZIP};
 
-static COMPRESS: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
+static COMPRESS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 const LEVEL: i32 = 1;
 /// Smaller data is compressed by libdeflate, which takes less time for most of it. isal's output for
 /// less than 4 KiB was not the same in all threads. (For so little it clears only a part of its hash
@@ -22,19 +22,22 @@ const SIZE_MIN: usize = 8 * 1024;
 /// With the largest window, framed as gzip.
 const WINDOW_BITS: i32 = 31;
 
-/// isal's `compress`, if it is installed. The first call imports it, which runs Python code.
-pub fn find(py: Python<'_>) -> Option<&'static Py<PyAny>> {
-    let find = || py.import("isal.isal_zlib")?.getattr("compress").map(Bound::unbind);
-    COMPRESS.get_or_init(py, || find().ok()).as_ref()
+/// Uses isal, if it is installed.
+pub fn find(py: Python<'_>) {
+    let found = py.import("isal.isal_zlib").and_then(|isal| isal.getattr("compress"));
+    if found.is_ok_and(|found| COMPRESS.set(py, found.unbind()).is_ok()) {
+        let _ = FAST_GZIP.set(compress);
+    }
 }
 
 /// Appends a gzip member made by isal, or by libdeflate if the data is small. Takes the
 /// interpreter's lock, which the caller must not hold.
-pub fn compress(isal: &Py<PyAny>, data: &[u8], target: &mut Vec<u8>) -> Option<()> {
+fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     if data.len() < SIZE_MIN {
         return crate::gzip_compress(data, CompressionLvl::fastest(), target);
     }
     Python::attach(|py| {
+        let isal = COMPRESS.get(py)?;
         let arguments = (PyBytes::new(py, data), LEVEL, WINDOW_BITS).into_pyobject(py).ok()?;
         let member = call(isal.bind(py), arguments.as_any()).ok()?;
         let member = member.cast::<PyBytes>().ok()?.as_bytes();

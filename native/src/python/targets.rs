@@ -11,29 +11,13 @@ const MEMORY: i32 = -1;
 /// In place of a channel's descriptor: messages are only counted.
 const COUNTER: i32 = -2;
 
-/// A borrowed target argument.
-pub enum Taker {
-    Channel(Writable),
-    Memory,
-    Counter,
-}
-
-impl Taker {
-    /// ValueError for any other negative number.
-    pub fn open(number: i32, is_socket: bool) -> PyResult<Self> {
-        match number {
-            MEMORY => Ok(Self::Memory),
-            COUNTER => Ok(Self::Counter),
-            0.. => Ok(Self::Channel(Writable::borrow(number, is_socket)?)),
-            _ => Err(PyValueError::new_err("no descriptor")),
-        }
-    }
-
-    pub fn target(&mut self) -> Target<'_> {
-        match self {
-            Self::Channel(channel) => Target::Channel(channel),
-            Self::Memory => Target::Memory,
-            Self::Counter => Target::Counter,
-        }
+/// The target of that number. `channel`: room for a borrowed channel. ValueError for any other
+/// negative number.
+pub fn open(number: i32, is_socket: bool, channel: &mut Option<Writable>) -> PyResult<Target<'_>> {
+    match number {
+        MEMORY => Ok(Target::Memory),
+        COUNTER => Ok(Target::Counter),
+        0.. => Ok(Target::Channel(channel.insert(Writable::borrow(number, is_socket)?))),
+        _ => Err(PyValueError::new_err("no descriptor")),
     }
 }

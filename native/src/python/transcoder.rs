@@ -8,11 +8,13 @@ use super::Progress;
 use super::arguments::{self, Index, RecodesArgument, guarded, magic, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
-use super::isal;
 use super::sources::Source;
-use super::targets::Taker;
+use super::targets;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{Codec, Compress, CompressionLevel, Limits, Outcome, Recodes, Settings};
+use crate::{Codec, Limits, Outcome, Place, Recodes, Settings};
+
+/// The reason, and the index of the item in the source buffer.
+type Damage = (&'static str, usize);
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
@@ -25,10 +27,8 @@ type Advanced<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
 #[pyclass(module = "records._kernel")]
 pub struct Transcoder {
     kernel: crate::Transcoder,
-    /// The last damage: its reason, and the index of the item in the source buffer.
-    damage: Option<(&'static str, usize)>,
-    /// Whether messages are compressed at the level `Fast`.
-    is_fast: bool,
+    /// The error of the last call.
+    damage: Option<Damage>,
 }
 
 #[pymethods]
@@ -47,8 +47,7 @@ impl Transcoder {
         let recodes = recodes.map_or(Ok(Recodes::NONE), arguments::recodes)?;
         let settings =
             Settings { to_magic, first_offset, pass_codecs, stop_transactional, recodes };
-        let is_fast = recodes.level == CompressionLevel::Fast;
-        Ok(Self { kernel: crate::Transcoder::new(settings), damage: None, is_fast })
+        Ok(Self { kernel: crate::Transcoder::new(settings), damage: None })
     }
 
     #[pyo3(signature = (header, at, is_wrapper=false))]
@@ -110,8 +109,7 @@ impl Transcoder {
         let target = part_mut(target, at, limit)?;
         let kernel = &mut self.kernel;
         let reached = guarded(py, || kernel.transcode(window, remaining.0 as u64, target))?;
-        self.note_damage(start);
-        Ok(progress(reached))
+        Ok(self.progress(reached, start))
     }
 
     fn measure(
@@ -128,8 +126,7 @@ impl Transcoder {
         let window = part(buffer.read(source)?, start, end)?;
         let kernel = &mut self.kernel;
         let reached = guarded(py, || kernel.measure(window, remaining.0 as u64, room.0 as u64))?;
-        self.note_damage(start);
-        Ok(progress(reached))
+        Ok(self.progress(reached, start))
     }
 
     fn columns(
@@ -150,8 +147,7 @@ impl Transcoder {
         let target = part_mut(target, at, limit)?;
         let kernel = &mut self.kernel;
         let reached = guarded(py, || kernel.columns(source, window, remaining.0 as u64, target))?;
-        self.note_damage(start);
-        Ok(progress(reached))
+        Ok(self.progress(reached, start))
     }
 
     fn recode<'py>(
@@ -165,17 +161,14 @@ impl Transcoder {
         let codec = arguments::codec(codec).filter(|codec| *codec != Codec::Zstd);
         let codec =
             codec.ok_or_else(|| PyValueError::new_err("older messages have no such codec"))?;
-        if !self.kernel.stands_in_log() {
+        if self.kernel.place != Place::Log {
             return Err(PyValueError::new_err("no entry of a log is next"));
         }
         let mut buffer = Buffer::default();
         let entry = part(buffer.read(source)?, start, end)?;
-        let isal = if self.is_fast && codec == Codec::Gzip { isal::find(py) } else { None };
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
-            let recoded = guarded(py, || {
-                with_compressor(isal, |gzip| kernel.recode(entry, codec, workspace, gzip))
-            })?;
+            let recoded = guarded(py, || kernel.recode(entry, codec, workspace))?;
             self.damage = None;
             Ok(recoded.map(|()| PyBytes::new(py, workspace.made())))
         })
@@ -194,7 +187,7 @@ impl Transcoder {
         room: Index,
         budget: Index,
     ) -> PyResult<Advanced<'py>> {
-        if !self.kernel.stands_in_log_or_its_batch() {
+        if !matches!(self.kernel.place, Place::Log | Place::LogBatch) {
             return Err(PyValueError::new_err("advance is only valid in a log"));
         }
         self.can_convert()?;
@@ -210,23 +203,16 @@ impl Transcoder {
             room: room.0 as u64,
             budget: budget.0 as u64,
         };
-        let isal = if self.is_fast { isal::find(py) } else { None };
-        let mut taker = Taker::open(target, is_socket)?;
+        let mut channel = None;
+        let target = targets::open(target, is_socket, &mut channel)?;
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
-            let done = guarded(py, || {
-                with_compressor(isal, |gzip| {
-                    kernel.advance(&input, taker.target(), &limits, gzip, workspace)
-                })
-            })?;
-            let is_damaged = done.outcome == Outcome::Damage;
-            let reason = if is_damaged { kernel.damage() } else { None };
-            let at = position.0 + done.consumed as usize;
-            self.damage = reason.map(|(reason, _)| (reason.text(), at));
+            let done = guarded(py, || kernel.advance(&input, target, &limits, workspace))?;
+            self.damage = damage(done.outcome, position, done.consumed);
             let bytes = workspace.rest();
             let bytes = (!bytes.is_empty()).then(|| PyBytes::new(py, bytes));
             let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
-            Ok((done.consumed, done.written, done.outcome as u8, bytes, error))
+            Ok((done.consumed, done.written, done.outcome.number(), bytes, error))
         })
     }
 
@@ -237,14 +223,15 @@ impl Transcoder {
         end: Index,
         remaining: Index,
     ) -> PyResult<Option<Head>> {
-        if !self.kernel.stands_in_batch() {
+        if !self.kernel.place.is_batch() {
             return Err(PyValueError::new_err("it stands in no batch"));
         }
         self.can_convert()?;
         let mut buffer = Buffer::default();
         let window = part(buffer.read(source)?, start, end)?;
-        let head = self.kernel.record_head(window, remaining.0 as u64);
-        self.note_damage(start);
+        let found = self.kernel.record_head(window, remaining.0 as u64);
+        self.damage = found.err().and_then(|outcome| damage(outcome, start, 0));
+        let head = found.ok();
         Ok(head
             .map(|head| (head.offset, head.timestamp, head.size, head.before_key, head.key_size)))
     }
@@ -264,13 +251,13 @@ impl Transcoder {
     }
 
     #[getter]
-    fn damage(&self) -> Option<(&'static str, usize)> {
+    fn damage(&self) -> Option<Damage> {
         self.damage
     }
 
     #[getter]
     fn in_batch(&self) -> bool {
-        self.kernel.in_batch()
+        self.kernel.has_record_next()
     }
 
     #[getter]
@@ -309,18 +296,17 @@ impl Transcoder {
     }
 
     #[inline]
-    fn note_damage(&mut self, start: Index) {
-        self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
+    fn progress(&mut self, reached: crate::Progress, start: Index) -> Progress {
+        self.damage = damage(reached.outcome, start, reached.consumed);
+        progress(reached)
     }
 }
 
-/// Calls `work` with isal as the compressor of gzip, if it is installed.
-fn with_compressor<T>(
-    isal: Option<&'static Py<PyAny>>,
-    work: impl FnOnce(Option<Compress<'_>>) -> T,
-) -> T {
-    let Some(isal) = isal else {
-        return work(None);
-    };
-    work(Some(&mut |data, target| isal::compress(isal, data, target)))
+/// The reason of damage, and its index after `consumed` bytes.
+#[inline]
+fn damage(outcome: Outcome, start: Index, consumed: u64) -> Option<Damage> {
+    match outcome {
+        Outcome::Damage(reason) => Some((reason.text(), start.0 + consumed as usize)),
+        _ => None,
+    }
 }

@@ -11,7 +11,7 @@ use crate::layout::{
     SIZE_FIELD_SIZE, V0, V1, message_overhead,
 };
 use crate::message::prefix;
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 
 /// Messages one after the other, with copied entries in between. Call `finish` last.
 pub struct Messages<'a, const MAGIC: u8> {
@@ -39,8 +39,8 @@ impl<'a, const MAGIC: u8> Messages<'a, MAGIC> {
     }
 
     #[inline(always)]
-    fn room(&mut self, size: usize) -> Result<&mut [u8], Stop> {
-        let room = self.target[self.filled..].get_mut(..size).ok_or(Stop::Target)?;
+    fn room(&mut self, size: usize) -> Result<&mut [u8], Outcome> {
+        let room = self.target[self.filled..].get_mut(..size).ok_or(Outcome::Target)?;
         self.filled += size;
         Ok(room)
     }
@@ -52,7 +52,7 @@ impl<const MAGIC: u8> Sink for Messages<'_, MAGIC> {
     const READS_ALL: bool = true;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop> {
+    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Outcome> {
         let size = message_size::<MAGIC>(item);
         let message = self.room(size)?;
         let size_field = (size - PREFIX_SIZE) as u32;
@@ -69,7 +69,7 @@ impl<const MAGIC: u8> Sink for Messages<'_, MAGIC> {
         Ok(size)
     }
 
-    fn copy(&mut self, entry: &[u8]) -> Result<(), Stop> {
+    fn copy(&mut self, entry: &[u8]) -> Result<(), Outcome> {
         self.finish();
         self.room(entry.len())?.copy_from_slice(entry);
         self.summed = self.filled;

@@ -13,7 +13,7 @@ pub use size::Size;
 pub use summary::Summary;
 
 use crate::item::Item;
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 
 pub trait Sink {
     /// Whether the sink makes older messages. Entries that are old enough are then copied, and
@@ -26,10 +26,10 @@ pub trait Sink {
 
     /// Takes a record and returns the number of bytes made, or stops if there is no room. `offset`
     /// is the offset to write, which may be relative.
-    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop>;
+    fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Outcome>;
 
     /// Copies an entry unchanged.
-    fn copy(&mut self, entry: &[u8]) -> Result<(), Stop>;
+    fn copy(&mut self, entry: &[u8]) -> Result<(), Outcome>;
 
     /// The number of bytes made.
     fn produced(&self) -> u64;

@@ -4,7 +4,7 @@
 use super::Sink;
 use crate::item::Item;
 use crate::layout::{ROW_FIELDS, ROW_SIZE, V1};
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 
 /// Writes a row for each item.
 pub struct Rows<'a> {
@@ -33,7 +33,7 @@ impl Sink for Rows<'_> {
     const READS_ALL: bool = false;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
+    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Outcome> {
         let row: [i64; ROW_FIELDS] = [
             item.offset,
             item.timestamp,
@@ -46,7 +46,8 @@ impl Sink for Rows<'_> {
             item.headers.len() as i64,
             i64::from(item.headers_count),
         ];
-        let room = self.target[self.filled..].first_chunk_mut::<ROW_SIZE>().ok_or(Stop::Target)?;
+        let room =
+            self.target[self.filled..].first_chunk_mut::<ROW_SIZE>().ok_or(Outcome::Target)?;
         for (room, field) in room.chunks_exact_mut(8).zip(row) {
             room.copy_from_slice(&field.to_ne_bytes());
         }
@@ -55,8 +56,8 @@ impl Sink for Rows<'_> {
     }
 
     /// Never called: entries are copied only by a conversion.
-    fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
-        Err(Stop::Batch)
+    fn copy(&mut self, _: &[u8]) -> Result<(), Outcome> {
+        Err(Outcome::Batch)
     }
 
     fn produced(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::Sink;
 use super::messages::message_size;
 use crate::item::Item;
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 
 /// Adds up the bytes that `Messages` would write into a target of `room` bytes.
 pub struct Size<const MAGIC: u8> {
@@ -17,8 +17,8 @@ impl<const MAGIC: u8> Size<MAGIC> {
     }
 
     #[inline(always)]
-    fn add(&mut self, size: usize) -> Result<usize, Stop> {
-        self.left = self.left.checked_sub(size as u64).ok_or(Stop::Target)?;
+    fn add(&mut self, size: usize) -> Result<usize, Outcome> {
+        self.left = self.left.checked_sub(size as u64).ok_or(Outcome::Target)?;
         Ok(size)
     }
 }
@@ -29,11 +29,11 @@ impl<const MAGIC: u8> Sink for Size<MAGIC> {
     const READS_ALL: bool = false;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
+    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Outcome> {
         self.add(message_size::<MAGIC>(item))
     }
 
-    fn copy(&mut self, entry: &[u8]) -> Result<(), Stop> {
+    fn copy(&mut self, entry: &[u8]) -> Result<(), Outcome> {
         self.add(entry.len()).map(drop)
     }
 

@@ -6,7 +6,7 @@ use crate::cursor::Cursor;
 use crate::fast_path;
 use crate::header::Header;
 use crate::item::{self, Item};
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 use crate::prefetch;
 use crate::reason::Reason;
 use crate::record::{self, Record};
@@ -63,7 +63,7 @@ impl Transcoder {
         &mut self,
         window: &mut Window<'_>,
         sink: &mut S,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         let Self { batch, account, .. } = self;
         let inside = Window::new(window.bytes, batch.bytes_left.min(window.remaining));
         let beyond = inside.beyond();
@@ -91,12 +91,12 @@ impl Transcoder {
 
     /// Rule 1 of records, for a batch with no record left.
     #[inline(always)]
-    fn finish_batch(&mut self) -> Result<(), Stop> {
+    fn finish_batch(&mut self) -> Result<(), Outcome> {
         if self.place == Place::Batch {
-            return Err(Stop::End);
+            return Err(Outcome::End);
         }
         if self.batch.bytes_left > 0 {
-            return Err(Stop::Damage(Reason::BytesAfterLastRecord));
+            return Err(Outcome::Damage(Reason::BytesAfterLastRecord));
         }
         self.place = Place::Log;
         Ok(())
@@ -112,7 +112,7 @@ fn one_record<'a, S: Sink>(
     batch: &Batch,
     account: &mut Account,
     sink: &mut S,
-) -> Result<&'a [u8], Stop> {
+) -> Result<&'a [u8], Outcome> {
     match fast_path::read(bytes) {
         Some((record, after)) => {
             if S::READS_ALL {
@@ -133,11 +133,11 @@ fn any_record<'a, S: Sink>(
     batch: &Batch,
     account: &mut Account,
     sink: &mut S,
-) -> Result<&'a [u8], Stop> {
+) -> Result<&'a [u8], Outcome> {
     let mut cursor = Cursor::new(bytes);
     let size = record_size(&mut cursor, beyond)?;
-    let body = cursor.take(size as usize).map_err(|_| Stop::Source)?;
-    let record = record::parse(body).map_err(Stop::Damage)?;
+    let body = cursor.take(size as usize).map_err(|_| Outcome::Source)?;
+    let record = record::parse(body).map_err(Outcome::Damage)?;
     account.take(&item_of(&record, batch), sink)?;
     Ok(cursor.rest())
 }
@@ -159,15 +159,15 @@ fn item_of<'a>(record: &Record<'a>, batch: &Batch) -> Item<'a> {
 
 /// Rule 2: the size of a record, checked against the batch's end. The record may run past the
 /// window.
-pub fn record_size(cursor: &mut Cursor<'_>, beyond: u64) -> Result<u64, Stop> {
+pub fn record_size(cursor: &mut Cursor<'_>, beyond: u64) -> Result<u64, Outcome> {
     let size = varint::read_i32(cursor).map_err(|fault| match fault {
-        Fault::Short if beyond > 0 => Stop::Source,
-        Fault::Short => Stop::Damage(Reason::BatchEndsEarly),
-        Fault::TooLong => Stop::Damage(Reason::VarintTooLong),
+        Fault::Short if beyond > 0 => Outcome::Source,
+        Fault::Short => Outcome::Damage(Reason::BatchEndsEarly),
+        Fault::TooLong => Outcome::Damage(Reason::VarintTooLong),
     })?;
-    let size = u64::try_from(size).map_err(|_| Stop::Damage(Reason::NegativeRecordSize))?;
+    let size = u64::try_from(size).map_err(|_| Outcome::Damage(Reason::NegativeRecordSize))?;
     if size > cursor.left() as u64 + beyond {
-        return Err(Stop::Damage(Reason::RecordRunsPastBatch));
+        return Err(Outcome::Damage(Reason::RecordRunsPastBatch));
     }
     Ok(size)
 }

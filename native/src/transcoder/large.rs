@@ -4,7 +4,7 @@
 use super::batch::record_size;
 use super::{Place, Transcoder};
 use crate::cursor::Cursor;
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 use crate::reason::Reason;
 use crate::record;
 use crate::varint::Fault;
@@ -26,24 +26,15 @@ pub struct RecordHead {
 }
 
 impl Transcoder {
-    /// The head of the next record. None if the window is too short for it, no record is left, or
-    /// it is damaged.
-    pub fn record_head(&mut self, window: &[u8], remaining: u64) -> Option<RecordHead> {
-        let found = self.find_head(window, remaining);
-        self.damage = match found {
-            Err(Stop::Damage(reason)) => Some((reason, 0)),
-            _ => None,
-        };
-        found.ok()
-    }
-
-    fn find_head(&self, window: &[u8], remaining: u64) -> Result<RecordHead, Stop> {
+    /// The head of the next record. An error if the window is too short for it, no record is left,
+    /// or it is damaged.
+    pub fn record_head(&self, window: &[u8], remaining: u64) -> Result<RecordHead, Outcome> {
         let batch = &self.batch;
         if batch.records_left == 0 {
             if self.place == Place::LogBatch && batch.bytes_left > 0 {
-                return Err(Stop::Damage(Reason::BytesAfterLastRecord));
+                return Err(Outcome::Damage(Reason::BytesAfterLastRecord));
             }
-            return Err(Stop::End);
+            return Err(Outcome::End);
         }
         let inside = Window::new(window, batch.bytes_left.min(remaining));
         let mut cursor = Cursor::new(inside.bytes);
@@ -52,18 +43,18 @@ impl Transcoder {
         let body = Window::new(cursor.rest(), body_size);
         let mut cursor = Cursor::new(body.bytes);
         let head = record::head(&mut cursor).map_err(|fault| match fault {
-            Fault::Short if body.beyond() > 0 => Stop::Source,
-            fault => Stop::Damage(record::in_body(fault)),
+            Fault::Short if body.beyond() > 0 => Outcome::Source,
+            fault => Outcome::Damage(record::in_body(fault)),
         })?;
         let before_key = (body.bytes.len() - cursor.left()) as u64;
         let key_size = head.key_size.max(0) as u64;
         if key_size > body_size - before_key {
-            return Err(Stop::Damage(Reason::KeyRunsPastRecord));
+            return Err(Outcome::Damage(Reason::KeyRunsPastRecord));
         }
         let (offset, timestamp, _) = batch.place_of(head.offset_delta, head.timestamp_delta);
         if !self.account.is_dropped(offset) {
             let magic = self.account.output.magic;
-            self.account.check(magic, (offset, timestamp), key_size).map_err(Stop::Damage)?;
+            self.account.check(magic, (offset, timestamp), key_size).map_err(Outcome::Damage)?;
         }
         Ok(RecordHead {
             offset,

@@ -8,7 +8,7 @@ use crate::layout::{
     MESSAGE_SIZE_MIN_V0, NO_TIMESTAMP, PREFIX_SIZE, RECORD_SIZE_MIN, TRANSACTIONAL, V2,
 };
 use crate::message;
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 use crate::reason::Reason;
 use crate::sink::Sink;
 use crate::window::Window;
@@ -20,22 +20,22 @@ impl Transcoder {
         &mut self,
         window: &mut Window<'_>,
         sink: &mut S,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         if window.remaining < ENTRY_HEAD_SIZE as u64 {
-            return Err(Stop::End);
+            return Err(Outcome::End);
         }
-        let head = window.bytes.first_chunk::<ENTRY_HEAD_SIZE>().ok_or(Stop::Source)?;
+        let head = window.bytes.first_chunk::<ENTRY_HEAD_SIZE>().ok_or(Outcome::Source)?;
         let size = message::prefix(head).1;
         let magic = head[layout::MAGIC_AT];
         if size < MESSAGE_SIZE_MIN_V0 {
-            return Err(Stop::Damage(Reason::EntryTooSmall));
+            return Err(Outcome::Damage(Reason::EntryTooSmall));
         }
         if magic > V2 {
-            return Err(Stop::Damage(Reason::UnknownMagic));
+            return Err(Outcome::Damage(Reason::UnknownMagic));
         }
         let entry_size = size as u64 + PREFIX_SIZE as u64;
         if entry_size > window.remaining {
-            return Err(Stop::End);
+            return Err(Outcome::End);
         }
         let passes = S::CONVERTS && magic <= self.settings.to_magic;
         if magic < V2 {
@@ -46,9 +46,9 @@ impl Transcoder {
             return self.message(codec, entry_size, window, sink);
         }
         if size < BATCH_SIZE_MIN {
-            return Err(Stop::Damage(Reason::BatchTooSmall));
+            return Err(Outcome::Damage(Reason::BatchTooSmall));
         }
-        let header = Header::parse(window.bytes.first_chunk().ok_or(Stop::Source)?);
+        let header = Header::parse(window.bytes.first_chunk().ok_or(Outcome::Source)?);
         if passes {
             return self.copy(header.attributes & CODEC_MASK, entry_size, window, sink);
         }
@@ -62,9 +62,9 @@ impl Transcoder {
         entry_size: u64,
         window: &mut Window<'_>,
         sink: &mut S,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         if !self.is_accepted && self.settings.pass_codecs >> codec & 1 == 0 {
-            return Err(Stop::Batch);
+            return Err(Outcome::Batch);
         }
         sink.copy(window.whole(entry_size)?)?;
         self.account.totals.copied_bytes += entry_size;
@@ -80,9 +80,9 @@ impl Transcoder {
         size: i32,
         entry_size: u64,
         window: &mut Window<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         if header.records_count < 0 {
-            return Err(Stop::Damage(Reason::NegativeRecordCount));
+            return Err(Outcome::Damage(Reason::NegativeRecordCount));
         }
         let mut is_dropped = false;
         if header.attributes & (CONTROL | CODEC_MASK | TRANSACTIONAL) != 0 {
@@ -94,7 +94,7 @@ impl Transcoder {
             return Ok(());
         }
         if header.records_count > (size - BATCH_SIZE_MIN) / RECORD_SIZE_MIN {
-            return Err(Stop::Damage(Reason::MoreRecordsThanBytes));
+            return Err(Outcome::Damage(Reason::MoreRecordsThanBytes));
         }
         self.place = Place::LogBatch;
         self.batch = Batch::of_records(header, entry_size - BATCH_HEADER_SIZE as u64);
@@ -105,18 +105,18 @@ impl Transcoder {
 
     /// Rules 5b to 5d: whether a control, compressed or transactional batch is dropped or needs a
     /// decision.
-    fn decided<S: Sink>(&self, attributes: u8) -> Result<bool, Stop> {
+    fn decided<S: Sink>(&self, attributes: u8) -> Result<bool, Outcome> {
         let stops = self.settings.stop_transactional && !self.is_accepted;
         if attributes & CONTROL != 0 {
             if stops || (!S::CONVERTS && !self.is_accepted) {
-                return Err(Stop::Batch);
+                return Err(Outcome::Batch);
             }
             if S::CONVERTS {
                 return Ok(true);
             }
         }
         if attributes & CODEC_MASK != 0 || (attributes & TRANSACTIONAL != 0 && stops) {
-            return Err(Stop::Batch);
+            return Err(Outcome::Batch);
         }
         Ok(false)
     }
@@ -128,14 +128,14 @@ impl Transcoder {
         entry_size: u64,
         window: &mut Window<'_>,
         sink: &mut S,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         if codec != 0 {
-            return Err(Stop::Batch);
+            return Err(Outcome::Batch);
         }
-        let item = message::parse(window.whole(entry_size)?).map_err(Stop::Damage)?;
+        let item = message::parse(window.whole(entry_size)?).map_err(Outcome::Damage)?;
         if item.offset >= self.settings.first_offset {
             if S::CONVERTS && item.timestamp < NO_TIMESTAMP {
-                return Err(Stop::Damage(Reason::NegativeTimestamp));
+                return Err(Outcome::Damage(Reason::NegativeTimestamp));
             }
             sink.put(&item, item.offset)?;
             if S::CONVERTS {

@@ -11,14 +11,12 @@ mod log;
 mod recode;
 
 pub use large::RecordHead;
-pub use recode::Compress;
 
 use crate::account::{Account, OutputSpec, Wrapper};
 use crate::codec::{Codec, CompressionLevel};
 use crate::header::Header;
 use crate::layout::{BATCH_HEADER_SIZE, CODEC_MASK, V0, V1, V2};
-use crate::outcome::{Outcome, Progress, Stop};
-use crate::reason::Reason;
+use crate::outcome::Progress;
 use crate::sink::{Messages, Rows, Sink, Size};
 use crate::window::Window;
 use batch::Batch;
@@ -41,11 +39,9 @@ pub struct Settings {
 /// How compressed entries become compressed messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Recodes {
-    /// The target codec, by the codec of a v2 batch. For None, see `plain`.
-    pub targets: [Option<Codec>; Self::CODECS],
-    /// The codecs, as bits, of v2 batches that become uncompressed messages. Other batches without
-    /// a target codec are left to the caller.
-    pub plain: u8,
+    /// The target codec, by the codec of a v2 batch: None leaves messages uncompressed. Batches
+    /// without a target are left to the caller.
+    pub targets: [Option<Option<Codec>>; Self::CODECS],
     /// The level of compressing them.
     pub level: CompressionLevel,
     /// Records below the first offset are dropped.
@@ -65,7 +61,6 @@ impl Recodes {
     /// All compressed entries are left to the caller.
     pub const NONE: Self = Self {
         targets: [None; Self::CODECS],
-        plain: 0,
         level: CompressionLevel::Fast,
         trim: true,
         split_at_gaps: false,
@@ -95,8 +90,10 @@ impl Settings {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+/// Where a transcoder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before an entry of a log.
     Log,
     /// In the records of a v2 batch of the log.
     LogBatch,
@@ -106,16 +103,23 @@ enum Place {
     Entries,
 }
 
+impl Place {
+    /// Whether it is in a v2 batch, or at its end.
+    pub fn is_batch(self) -> bool {
+        matches!(self, Self::LogBatch | Self::Batch)
+    }
+}
+
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[derive(Clone)]
 pub struct Transcoder {
-    settings: Settings,
-    place: Place,
+    pub(crate) settings: Settings,
+    /// Where it is.
+    pub place: Place,
     /// The current or last batch.
     batch: Batch,
     account: Account,
     is_accepted: bool,
-    damage: Option<(Reason, usize)>,
 }
 
 impl Transcoder {
@@ -127,7 +131,6 @@ impl Transcoder {
             batch: Batch::default(),
             account: Account::new(settings.output()),
             is_accepted: false,
-            damage: None,
         }
     }
 
@@ -228,15 +231,14 @@ impl Transcoder {
     fn run<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
         let remaining = window.remaining;
         let copied_before = self.account.totals.copied_bytes;
-        self.damage = None;
-        let stop = loop {
+        let outcome = loop {
             let step = match self.place {
                 Place::Log => self.entry(&mut window, sink),
                 Place::LogBatch | Place::Batch => self.records(&mut window, sink),
                 Place::Entries => self.inner_entry(&mut window, sink),
             };
-            if let Err(stop) = step {
-                break stop;
+            if let Err(outcome) = step {
+                break outcome;
             }
         };
         let consumed = remaining - window.remaining;
@@ -246,46 +248,18 @@ impl Transcoder {
             let made = produced - (totals.copied_bytes - copied_before);
             totals.produced_bytes = totals.produced_bytes.wrapping_add(made);
         }
-        if let Stop::Damage(reason) = stop {
-            self.damage = Some((reason, consumed as usize));
-        }
-        Progress { consumed, produced, outcome: Outcome::from(stop) }
-    }
-
-    /// The damage found by the last call, and its index in the window.
-    pub fn damage(&self) -> Option<(Reason, usize)> {
-        self.damage
+        Progress { consumed, produced, outcome }
     }
 
     /// Whether the transcoder is in a v2 batch and a record is next.
-    pub fn in_batch(&self) -> bool {
-        self.stands_in_batch() && self.batch.records_left > 0
-    }
-
-    /// Whether the transcoder is in a v2 batch, or at its end.
-    pub fn stands_in_batch(&self) -> bool {
-        matches!(self.place, Place::LogBatch | Place::Batch)
-    }
-
-    /// The parameters.
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Whether an entry of a log is next.
-    pub fn stands_in_log(&self) -> bool {
-        self.place == Place::Log
-    }
-
-    /// Whether an entry of a log is next, or a record of an uncompressed batch of the log.
-    pub fn stands_in_log_or_its_batch(&self) -> bool {
-        matches!(self.place, Place::Log | Place::LogBatch)
+    pub fn has_record_next(&self) -> bool {
+        self.place.is_batch() && self.batch.records_left > 0
     }
 
     /// Whether messages can be made at this place. Records of a v2 batch do not become messages of
     /// magic 2.
     pub fn can_convert(&self) -> bool {
-        !self.stands_in_batch() || self.account.output.magic < V2
+        !self.place.is_batch() || self.account.output.magic < V2
     }
 
     /// The timestamp of all records of the batch or message, under LogAppendTime.

@@ -15,10 +15,6 @@ use crate::message;
 use crate::outcome::Outcome;
 use crate::workspace::{Recoding, Workspace, room, with_copy};
 
-/// A compressor to use in place of the kernel's own. It appends to the target, like
-/// `codec::compress`.
-pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
-
 /// A record has at least 7 bytes, and a v1 message has 34 besides key and value. So messages are at
 /// most this many times as large as their records.
 const GROWTH_MAX: usize = 5;
@@ -27,15 +23,9 @@ impl Transcoder {
     /// Recodes the next entry of a log to messages of that codec. `workspace.made()` has them. It
     /// is empty if no record is kept. None if the entry cannot be recoded at once. Nothing has
     /// changed then.
-    pub fn recode(
-        &mut self,
-        entry: &[u8],
-        codec: Codec,
-        workspace: &mut Workspace,
-        other: Option<Compress<'_>>,
-    ) -> Option<()> {
+    pub fn recode(&mut self, entry: &[u8], codec: Codec, workspace: &mut Workspace) -> Option<()> {
         let recoding = &mut workspace.recoding;
-        with_copy(entry, |entry| self.recode_with(entry, Some(codec), usize::MAX, recoding, other))
+        with_copy(entry, |entry| self.recode_with(entry, Some(codec), usize::MAX, recoding))
     }
 
     /// Does the same for an entry that no other thread writes to, with the given buffers. Without a
@@ -47,15 +37,13 @@ impl Transcoder {
         codec: Option<Codec>,
         size_max: usize,
         buffers: &mut Recoding,
-        other: Option<Compress<'_>>,
     ) -> Option<()> {
         let before = self.clone();
         buffers.made.clear();
-        let recoded = self.recode_entry(entry, codec, buffers, other);
+        let recoded = self.recode_entry(entry, codec, buffers);
         let recoded = recoded.filter(|()| buffers.made.len() <= size_max);
         if recoded.is_some() {
             self.leave();
-            self.damage = None;
         } else {
             *self = before;
         }
@@ -67,7 +55,6 @@ impl Transcoder {
         entry: &[u8],
         target: Option<Codec>,
         buffers: &mut Recoding,
-        other: Option<Compress<'_>>,
     ) -> Option<()> {
         let head = entry.first_chunk::<ENTRY_HEAD_SIZE>()?;
         let size = usize::try_from(message::prefix(head).1).ok()?;
@@ -84,7 +71,7 @@ impl Transcoder {
         };
         self.account.start_batch(entry.len() as u64);
         let body = &buffers.body[..body_size];
-        let read = self.messages(body, target, &mut buffers.inner, &mut buffers.made, other)?;
+        let read = self.messages(body, target, &mut buffers.inner, &mut buffers.made)?;
         // Bytes after the last record are damage. Bytes after the last whole message are not.
         let is_all = !is_counted || read == body_size;
         self.account.totals.decompressed_bytes += body_size as u64;
@@ -157,7 +144,6 @@ impl Transcoder {
         codec: Option<Codec>,
         inner: &mut Vec<u8>,
         made: &mut Vec<u8>,
-        mut other: Option<Compress<'_>>,
     ) -> Option<usize> {
         let inner_size_max = self.settings.recodes.inner_size_max;
         let size_max = inner_size_max.min(body.len().saturating_mul(GROWTH_MAX));
@@ -178,7 +164,7 @@ impl Transcoder {
                             std::mem::swap(inner, made);
                         }
                         Some(codec) if self.account.wrapper.records > 0 => {
-                            self.wrap(&inner[..filled], codec, made, other.as_mut())?;
+                            self.wrap(&inner[..filled], codec, made)?;
                             self.start_wrapper();
                         }
                         Some(_) => {}
@@ -194,13 +180,7 @@ impl Transcoder {
     }
 
     /// Appends the wrapper of the messages.
-    fn wrap(
-        &mut self,
-        inner: &[u8],
-        codec: Codec,
-        made: &mut Vec<u8>,
-        other: Option<&mut Compress<'_>>,
-    ) -> Option<()> {
+    fn wrap(&mut self, inner: &[u8], codec: Codec, made: &mut Vec<u8>) -> Option<()> {
         let level = self.settings.recodes.level;
         let magic = self.account.output.magic;
         let wrapper = self.account.wrapper;
@@ -208,10 +188,7 @@ impl Transcoder {
         let at = made.len();
         made.try_reserve(overhead).ok()?;
         made.resize(at + overhead, 0);
-        match other {
-            Some(compress) => compress(inner, made)?,
-            None => codec::compress(codec, level, magic, inner, made)?,
-        }
+        codec::compress(codec, level, magic, inner, made)?;
         let mut attributes = codec as u8;
         let mut timestamp = wrapper.max_timestamp;
         if let (V1, Some(append_time)) = (magic, self.batch.append_time) {

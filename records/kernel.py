@@ -264,11 +264,11 @@ class Transcoder(Protocol):
         after chunk, without returning for each.
 
         The transcoder must be in a log, or in an uncompressed batch of one. `source` is a
-        descriptor, or all of the file as a buffer. `target` is the descriptor of a plain socket
-        (`is_socket`) or of a pipe or file, or MEMORY or COUNTER. A chunk is made by transcode from
-        up to `chunk_size` bytes of source, into twice that or the rest of `room`; COUNTER measures
-        it. One system call writes one chunk, or several if a socket reports room for more. The
-        buffers belong to the thread.
+        descriptor, or the file's bytes as a buffer, or the first of them. `target` is the
+        descriptor of a plain socket (`is_socket`) or of a pipe or file, or MEMORY or COUNTER. A
+        chunk is made by transcode from up to `chunk_size` bytes of source, into twice that or the
+        rest of `room`; COUNTER measures it. One system call writes one chunk, or several if a
+        socket reports room for more. The buffers belong to the thread.
 
         Returns CHANNEL if the channel did not take all bytes. The result has the rest, which the
         caller must send, and the channel's error, unless the channel would only have blocked.
@@ -276,19 +276,20 @@ class Transcoder(Protocol):
         `budget` bytes have been consumed or made, or after eight times as many have been
         decompressed: no other chunk is begun then. Returns END at `end`. Otherwise returns the
         outcome of transcode that needs the caller: BATCH, DAMAGE, END, SOURCE for an item of more
-        than two chunks (one, if chunks are of 64 KiB or more), TARGET for a message that does not
-        fit. Also returns SOURCE if nothing can be read or there is no memory. It does not return
-        BATCH if the batch can become messages at once (as `recode` makes them, or uncompressed)
-        that fit into the rest of `room`. These messages are one chunk. For that, a batch of up to
-        `body_size_max` bytes is read, whatever the size of chunks. With COUNTER this is not done
-        for compressed messages: their size is unknown before they are made.
+        than two chunks (one, if chunks are of 64 KiB or more) or at the end of the buffer, TARGET
+        for a message that does not fit. Also returns SOURCE if nothing can be read or there is no
+        memory. It does not return BATCH if the batch can become messages at once (as `recode` makes
+        them, or uncompressed) that fit into the rest of `room`. These messages are one chunk. For
+        that, a batch of up to `body_size_max` bytes is read, whatever the size of chunks. With
+        COUNTER this is not done for compressed messages: their size is unknown before they are
+        made.
 
         With MEMORY the result has all bytes made. Memory takes everything.
 
         After DAMAGE, `damage` has the position in the file.
 
         ValueError: the caller has entered a batch or message, `to_magic` is 2 in a batch, a number
-        is negative, `chunk_size` is 0, the target is unknown, or `end` is before the position or
+        is negative, `chunk_size` is 0, the target is unknown, or the position is after `end` or
         after the buffer."""
 
     def recode(self, source: Buffer, start: int, end: int, codec: int) -> bytes | None:

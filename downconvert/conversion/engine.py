@@ -20,9 +20,8 @@ from .request import Request
 from .rules import rules_for
 from .stats import Counts
 
-CHANNEL, END, LIMIT, SOURCE, TARGET = (
-    int(outcome)
-    for outcome in (Outcome.CHANNEL, Outcome.END, Outcome.LIMIT, Outcome.SOURCE, Outcome.TARGET)
+CHANNEL, END, LIMIT, SOURCE = (
+    int(outcome) for outcome in (Outcome.CHANNEL, Outcome.END, Outcome.LIMIT, Outcome.SOURCE)
 )
 
 Target: TypeAlias = tuple[int, bool]  # a descriptor, and whether it is a socket
@@ -73,42 +72,33 @@ class Engine:
     ) -> Progress:
         """Converts from `position` up to `end`, at most `room` bytes, and no other chunk after
         `budget` bytes."""
-        source: int | Buffer
         if self._view is not None:
-            source, origin = self._view, 0
+            source: int | Buffer = self._view
+            origin = 0
         elif self._is_file:
             file = self._records.file  # held during the call: another thread may close it
             source, origin = file.fileno(), self._records.origin
         else:
-            return self._advance_window(position, end, chunk_size, target, room)
+            return self._advance_window(position, end, chunk_size, target, room, budget)
         span = origin + position, origin + end
         return Progress(*self.transcoder.advance(source, *span, chunk_size, *target, room, budget))
 
     def _advance_window(
-        self, position: int, end: int, chunk_size: int, target: Target, room: int
+        self, position: int, end: int, chunk_size: int, target: Target, room: int, budget: int
     ) -> Progress:
-        """Converts a chunk that this method reads for the kernel. Writes nothing to a channel."""
-        transcoder, left = self.transcoder, end - position
-        size = chunk_size if chunk_size >= LARGE_CHUNK_SIZE else 2 * chunk_size
-        window, chunk = buffers.take(size), buffers.take(2 * chunk_size)
+        """Converts a window that this method reads for the kernel."""
+        left = end - position
+        window = buffers.take(chunk_size if chunk_size >= LARGE_CHUNK_SIZE else 2 * chunk_size)
         try:
-            filled = self._records.read_into(memoryview(window)[:left], position)
-            for stop in (min(chunk_size, filled), filled):  # an item may be larger than a chunk
-                call = (window, 0, stop, left)
-                if target is COUNTED:
-                    consumed, made, outcome = transcoder.measure(*call, room)
-                else:
-                    room = min(room, len(chunk))
-                    consumed, made, outcome = transcoder.transcode(*call, chunk, 0, room)
-                if consumed or outcome != SOURCE:
-                    break
-            if (outcome == SOURCE and consumed) or (outcome == TARGET and made):
-                outcome = LIMIT
-            rest = None if target is COUNTED else bytes(memoryview(chunk)[:made])
+            view = memoryview(window)
+            source = view[: self._records.read_into(view[:left], position)]
+            call = source, 0, left, chunk_size, *target, room, budget
+            done = Progress(*self.transcoder.advance(*call))
         finally:
             buffers.release(window)
-            buffers.release(chunk)
-        return Progress(consumed, made if target in (IN_MEMORY, COUNTED) else 0, outcome, rest)
+        if done.outcome == SOURCE and done.consumed:
+            return done._replace(outcome=LIMIT)
+        return done
 
     def counts(self, consumed: int) -> Counts:
         """The kernel's counts so far. `consumed`: bytes of the records converted for them."""

@@ -50,7 +50,7 @@ class Advance:
         limits = (self.position, self.end - self.position, self.room, self.budget)
         if min(limits) < 0 or self.chunk_size <= 0 or self.target < COUNTER:
             raise ValueError("a number is negative, or nothing can be done")
-        sources.check(self.source, self.end)
+        sources.check(self.source, self.position)
 
     def run(self, transcoder: "Transcoder") -> Advanced:
         chunk = memoryview(bytearray(2 * self.chunk_size))

@@ -5,13 +5,13 @@ import os
 from records.kernel import Buffer
 
 
-def check(source: int | Buffer, end: int) -> None:
-    """Raises ValueError if bytes up to `end` cannot exist."""
+def check(source: int | Buffer, position: int) -> None:
+    """Raises ValueError if there cannot be such a position."""
     if isinstance(source, int):
         if source < 0:
             raise ValueError("no descriptor")
-    elif end > len(source):
-        raise ValueError("the end is after the buffer")
+    elif position > len(memoryview(source)):
+        raise ValueError("the position is after the buffer")
 
 
 def read(source: int | Buffer, position: int, size: int) -> Buffer:

@@ -201,10 +201,25 @@ def test_a_shortened_file_ends_the_call_with_source(
 
 
 @each_kernel
+@pytest.mark.parametrize("size", [0, 1, CHUNK, len(LOG) // 2, len(LOG) - 1])
+def test_a_buffer_may_be_the_beginning_of_the_range(kernel: ModuleType, size: int) -> None:
+    """What follows the whole items in it is not taken for a torn tail."""
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    room = budget = 2**31
+    call = CHUNK, MEMORY, False, room, budget
+    first, _, outcome, made, _ = transcoder.advance(LOG[:size], 0, len(LOG), *call)
+    assert outcome == Outcome.SOURCE
+    _, _, outcome, rest, _ = transcoder.advance(LOG, first, len(LOG), *call)
+    assert outcome == Outcome.END
+    whole = kernel.Transcoder(V1, 0, EVERY_CODEC, False).advance(LOG, 0, len(LOG), *call)
+    assert (made or b"") + (rest or b"") == whole[3]
+
+
+@each_kernel
 def test_invalid_arguments_are_refused(kernel: ModuleType) -> None:
     good = (LOG, 0, len(LOG), CHUNK, 1, False, 0, 0)
     for at, wrong in [
-        *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, len(LOG) + 1), (3, 0)),
+        *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, -1), (3, 0)),
         *((3, -1), (4, -3), (6, -1), (7, -1)),
     ]:
         call = [*good[:at], wrong, *good[at + 1 :]]

@@ -16,7 +16,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A file by its descriptor, or its bytes, which must contain the range.
+    /// A file by its descriptor, or its bytes, which must contain the position.
     pub fn open(
         &mut self,
         source: &Bound<'_, PyAny>,
@@ -30,7 +30,7 @@ impl Source {
             return Ok(Input::File(self.file.insert(Readable::borrow(descriptor)?)));
         }
         let bytes = self.buffer.read(source)?;
-        part(bytes, position, end)?;
+        part(bytes, position, Index(bytes.len()))?;
         Ok(Input::Mapped(bytes))
     }
 }

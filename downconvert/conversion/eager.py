@@ -96,15 +96,10 @@ def eager(
 
     Kafka's policy, and any other that estimates, returns records unchanged if none had to be or
     could be converted, including an incomplete last entry (FileRecords.downConvert)."""
-    request = Request.of(to_magic, first_offset, policy, aborted)
-    converter = Converter(records, request)
-    converted = bytearray()
-    try:
-        for messages in converter.messages(records.size):
-            converted += messages
-    finally:
-        converter.release()
-    if policy.size == "estimate" and converter.counts.records == 0:
-        converted = bytearray(records.size)
-        del converted[records.read_into(memoryview(converted), 0) :]
-    return bytes(converted)
+    conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
+    converted = b"".join(conversion)
+    if policy.size == "estimate" and conversion.stats.records_converted == 0:
+        unchanged = bytearray(records.size)
+        del unchanged[records.read_into(memoryview(unchanged), 0) :]
+        return bytes(unchanged)
+    return converted

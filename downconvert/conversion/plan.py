@@ -47,23 +47,25 @@ WITHIN: Final = 16 * KiB
 class Plan(NamedTuple):
     """size: bytes promised. end: the position in the records where the conversion ends. In an
     estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
-    damage: why the range ends before the records do, or None. held: messages made already, from
-    `held_from` in the records on. They end the response. cuts_no_message: the promised size cuts no
-    message. is_whole: the plan covers all records."""
+    damage: why the range ends before the records do, or None. held: messages made already, which
+    follow the converted ones. cuts_no_message: the promised size cuts no message."""
 
     size: int
     end: int
     is_exact: bool
     damage: RecordsError | None = None
     held: Held | None = None
-    held_from: int = 0
     cuts_no_message: bool = True
-    is_whole: bool = True
 
     @property
     def is_held(self) -> bool:
         """Whether all messages have been made."""
-        return self.held is not None and not self.held_from
+        return self.held is not None and not self.end
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the plan covers all records."""
+        return self.cuts_no_message and self.damage is None
 
 
 def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
@@ -112,10 +114,11 @@ def plan_small(records: Records, request: Request, clock: Clock) -> tuple[Plan, 
     if made is not None and made.outcome != END and converter.position < end:
         return None
     messages = bytes((made and made.rest) or b"")
-    if len(messages) > ENOUGH or not converter.is_between:
+    if len(messages) > ENOUGH:
         return None
     held = Held.within_budget(messages, converter.counts, clock() - started)
-    return Plan(size=len(messages), end=end, is_exact=True, held=held), converter.work or 1
+    ends_at = end if held is None else 0
+    return Plan(size=len(messages), end=ends_at, is_exact=True, held=held), converter.work or 1
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
@@ -203,13 +206,11 @@ def _planned(
         raise damage
     return Plan(
         size=size,
-        end=records.size,
+        end=records.size if held is None else held_from,
         is_exact=True,
         damage=damage,
         held=held,
-        held_from=held_from,
         cuts_no_message=not is_cut,
-        is_whole=damage is None and not is_cut,
     )
 
 
@@ -246,14 +247,14 @@ def _estimate(records: Records, request: Request) -> Steps[Plan]:
 
 
 def _estimated(size: int, end: int) -> Plan:
-    return Plan(size=size, end=end, is_exact=False, cuts_no_message=False, is_whole=False)
+    return Plan(size=size, end=end, is_exact=False, cuts_no_message=False)
 
 
 def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     """Yields positions up to which to convert. No entry before a yielded position is refused."""
     rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact:
-        yield chosen.end if chosen.held is None else chosen.held_from
+        yield chosen.end
         return
     if not rules.may_refuse:
         yield records.size

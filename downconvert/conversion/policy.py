@@ -7,6 +7,7 @@ Not here: what a policy means for one batch (rules.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
@@ -88,11 +89,8 @@ class ConversionPolicy:
         for codec, target_codec in self.recode.items():
             _check_recode(codec, target_codec)
         object.__setattr__(self, "recode", MappingProxyType(dict(self.recode)))
-        object.__setattr__(self, "_hash", hash(self._key()))
-
-    def _key(self) -> tuple[object, ...]:
-        """All options as a hashable value."""
-        return tuple((self._options() | {"recode": frozenset(self.recode.items())}).values())
+        values = self._options() | {"recode": frozenset(self.recode.items())}
+        object.__setattr__(self, "_hash", hash(tuple(values.values())))
 
     def _options(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
@@ -113,7 +111,7 @@ class ConversionPolicy:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self._options() | {"recode": dict(self.recode)},)
+        return partial(type(self), **self._options() | {"recode": dict(self.recode)}), ()
 
     @property
     def may_end_early(self) -> bool:
@@ -128,10 +126,6 @@ class ConversionPolicy:
         if target_codec == REFUSE or (target_codec == "zstd" and magic < 2):
             return None
         return Codec[target_codec.upper()]
-
-
-def _restored(options: dict[str, Any]) -> ConversionPolicy:
-    return ConversionPolicy(**options)
 
 
 def _check(holds: bool, rule: str) -> None:

@@ -178,7 +178,7 @@ class BodyConverter:
             body.fill()
             return Next.STEP
         if outcome == TARGET:
-            if limit == capacity and wrapper.waiting:
+            if limit == capacity:  # any record of a window fits into an empty buffer
                 wrapper.flush()
                 return Next.STEP
             return Next.CLOSE if wrapper.waiting or wrapper.flushed else Next.LARGE

@@ -50,6 +50,11 @@ class CompressedEntry(NamedTuple):
     codec: Codec
     target_codec: Codec
 
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the messages are compressed again."""
+        return self.target_codec is not Codec.NONE
+
 
 class CompressedEntries:
     """Converts entries one after the other, each from the window's position.
@@ -57,7 +62,6 @@ class CompressedEntries:
     The first entry that needs buffers takes them. They are held until `release`."""
 
     __slots__ = (
-        "_batches",
         "_body",
         "_converter",
         "_decompressed",
@@ -93,7 +97,6 @@ class CompressedEntries:
         self._whole_size = 0  # bytes of the body that was decompressed at once
         self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
-        self._batches = 0  # converted before this entry
         self.has_compressed = False
 
     @property
@@ -125,18 +128,16 @@ class CompressedEntries:
         """Converts an entry. Its head is in the log's window. Yields the sizes of pieces, 0 if a
         step made none."""
         self._log.item_size = entry.size
-        made = None
-        if entry.target_codec is not Codec.NONE:
-            self.has_compressed = True
-            made = self._recoded(entry)
-        if made is not None:
-            yield from self._one_by_one(made)
-        else:
+        made = self._recoded(entry) if entry.is_wrapped else None
+        self.has_compressed |= entry.is_wrapped
+        if made is None:
             yield from self._through_a_window(entry)
+        else:
+            yield from self._one_by_one(made)
         self._log.passed(entry.size)
 
     def _through_a_window(self, entry: CompressedEntry) -> Iterator[int]:
-        self._batches = self._transcoder.totals[1]
+        batches = self._transcoder.totals[1]
         if entry.magic == V2:
             entered = self._enter_batch(entry)
         else:
@@ -152,7 +153,10 @@ class CompressedEntries:
             if inner.is_batch and body.has_more():
                 raise body.damage("bytes left after the last record", body.start)
         finally:  # also if the caller stops at the last piece
-            self._finish(entry)
+            self._transcoder.leave()
+            self._decompressed, self._body, self._whole_size = self.decompressed, None, 0
+            if self._transcoder.totals[1] > batches:  # a record was kept
+                self._source_bytes += entry.size
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
         """The compressed messages, if the kernel makes them from the entry in one call. None if the
@@ -169,15 +173,9 @@ class CompressedEntries:
             yield self._output.emit_wrapper(made[at : at + size])
             at += size
 
-    def _finish(self, entry: CompressedEntry) -> None:
-        self._transcoder.leave()
-        self._decompressed, self._body, self._whole_size = self.decompressed, None, 0
-        if self._transcoder.totals[1] > self._batches:  # a record was kept
-            self._source_bytes += entry.size
-
     def _trims(self, entry: CompressedEntry) -> bool:
         """Whether records below the first offset are left out. Plain messages always trim."""
-        return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
+        return self._request.policy.trim_compressed or not entry.is_wrapped
 
     def _enter_batch(self, entry: CompressedEntry) -> tuple[DecompressedBody, InnerFormat] | None:
         """Enters a v2 batch. None if no record is kept."""
@@ -187,8 +185,7 @@ class CompressedEntries:
         trim = self._trims(entry)
         if records_count == 0 or (trim and base_offset + last_offset_delta < request.first_offset):
             return None
-        is_wrapper = entry.target_codec is not Codec.NONE
-        self._transcoder.enter_batch(log.source, log.start, is_wrapper)
+        self._transcoder.enter_batch(log.source, log.start, entry.is_wrapped)
         compressed = CompressedBytes(
             log.records, log.position, BATCH_HEADER_SIZE, entry.size, entry.codec, V2
         )
@@ -213,8 +210,7 @@ class CompressedEntries:
         delta = offset_delta(magic, offset, last_inner, compressed.error_position)
         to_magic = min(magic, request.to_magic)
         inner = InnerFormat(to_magic, trim, is_batch=False, offset_delta=delta)
-        is_wrapper = entry.target_codec is not Codec.NONE
-        self._transcoder.enter_entries(inner.magic, delta, append_time, is_wrapper)
+        self._transcoder.enter_entries(inner.magic, delta, append_time, entry.is_wrapped)
         return self._open(compressed), inner
 
     def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:

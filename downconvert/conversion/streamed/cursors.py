@@ -5,30 +5,13 @@ left than a record's size states, the record is damaged or the file has changed.
 
 Not here: the meaning of the bytes (large.py)."""
 
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from records.files.source import Records
 
-from .body import DecompressedBody, ended
+from .body import DecompressedBody, Replay, ended
 
 _READ_AHEAD: Final = 512
-
-
-class Cursor(Protocol):
-    """Reads bytes forward."""
-
-    def read_into(self, target: memoryview) -> int:
-        """The next bytes, at least one."""
-
-    def skip(self, size: int) -> None:
-        """Skips the next bytes."""
-
-
-class Scan(Cursor, Protocol):
-    """A cursor that also reads single bytes."""
-
-    def byte(self) -> int:
-        """The next byte."""
 
 
 class FileCursor:
@@ -88,3 +71,7 @@ class BodyCursor:
     def _fill(self) -> None:
         if not self._body.has_more():
             raise ended(self._body.position)
+
+
+Scan: TypeAlias = FileCursor | BodyCursor  # also reads single bytes
+Cursor: TypeAlias = Scan | Replay

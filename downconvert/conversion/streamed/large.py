@@ -16,7 +16,7 @@ Not here: reading from a position (cursors.py), where large records occur and th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from downconvert.conversion.steps import Steps
 from records.backend import crc32
@@ -30,6 +30,7 @@ from records.formats import (
     SIZE_FIELD,
     V1,
 )
+from records.kernel import Buffer, Transcoder
 
 from .cursors import Cursor, Scan
 
@@ -86,19 +87,34 @@ def _copied(cursor: Cursor, size: int, target: memoryview, filled: int) -> Itera
         yield filled
 
 
+class Scanned(NamedTuple):
+    """A record or message that has been checked. size: its bytes in the source."""
+
+    offset: int
+    timestamp: int
+    size: int
+    message: LargeMessage
+
+
 def scan_record(
+    transcoder: Transcoder,
+    window: tuple[Buffer, int, int, int],
     cursor: Scan,
-    record_size: int,
-    before_key: int,
-    key_size: int,
-    message: "MessageStart",
+    to_magic: int,
     scratch: memoryview | None,
     damage: Damage,
-) -> Steps[LargeMessage]:
-    """Checks a v2 record from its first byte to its last, and moves the cursor after it.
+) -> Steps[Scanned]:
+    """Checks the next v2 record from its first byte to its last, and moves the cursor after it.
+    `window`: the arguments of `record_head`.
 
     Without `scratch`, keys and values are skipped and no CRC is computed, for callers that need
     only the size."""
+    head = transcoder.record_head(*window)
+    if head is None:
+        reason, _ = transcoder.damage or ("damaged", 0)
+        raise damage(reason)
+    offset, timestamp, record_size, before_key, key_size = head
+    message = MessageStart(to_magic, offset, timestamp, transcoder.append_time is not None)
     fields = _Fields(cursor, record_size, damage)
     fields.skip(before_key, "record ends before its fields")
     crc = message.checksum_start(key_size)
@@ -122,7 +138,8 @@ def scan_record(
             yield 0
     if fields.left:
         raise damage("bytes left after the record's fields")
-    return message.finished(key_size, max(value_size, -1), before_key, between, crc, damage)
+    made = message.finished(key_size, max(value_size, -1), before_key, between, crc, damage)
+    return Scanned(offset, timestamp, record_size, made)
 
 
 def scan_message(

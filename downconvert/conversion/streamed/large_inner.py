@@ -64,21 +64,16 @@ def scan_inner(
     def damage(reason: str) -> Exception:
         return body.damage(reason, position - body.base)
 
-    log_append = transcoder.append_time is not None
     if inner.is_batch:
-        head = transcoder.record_head(body.buffer, body.start, body.filled, body.remaining)
-        if head is None:
-            reason, _ = transcoder.damage or ("damaged", 0)
-            raise damage(reason)
-        offset, timestamp, size, before_key, key_size = head
-        start = MessageStart(inner.magic, offset, timestamp, log_append)
-        message = yield from scan_record(
-            BodyCursor(body), size, before_key, key_size, start, scratch, damage
+        window = body.buffer, body.start, body.filled, body.remaining
+        offset, timestamp, size, message = yield from scan_record(
+            transcoder, window, BodyCursor(body), inner.magic, scratch, damage
         )
     else:
         offset, timestamp, size, before_key = _entry_head(
             body, inner, transcoder.append_time, damage
         )
+        log_append = transcoder.append_time is not None
         start = MessageStart(inner.magic, offset, timestamp, log_append)
         message = yield from scan_message(
             BodyCursor(body), size, before_key, start, scratch, damage

@@ -65,20 +65,11 @@ class Oversize:
     def _record(self, left: int) -> Iterator[int]:
         """Converts a record of an uncompressed v2 batch."""
         window, transcoder, request = self._window, self._transcoder, self._request
-        head = transcoder.record_head(window.source, window.start, window.filled, left)
-        if head is None:
-            raise window.damage(transcoder)
-        offset, timestamp, size, before_key, key_size = head
-        window.item_size = size
-        message = yield from scan_record(
-            self._cursor(),
-            size,
-            before_key,
-            key_size,
-            MessageStart(request.to_magic, offset, timestamp, transcoder.append_time is not None),
-            self._scratch,
-            window.damaged,
+        place = window.source, window.start, window.filled, left
+        offset, timestamp, size, message = yield from scan_record(
+            transcoder, place, self._cursor(), request.to_magic, self._scratch, window.damaged
         )
+        window.item_size = size
         kept = offset >= request.first_offset
         transcoder.record_converted(size, offset, timestamp, message.size if kept else 0)
         if kept:

@@ -6,7 +6,7 @@ from downconvert.conversion import buffers
 from downconvert.conversion.buffers import NO_BUFFER, NO_VIEW
 from records.errors import CorruptRecordsError
 from records.files.source import TRUNCATED, Records
-from records.kernel import Buffer, Transcoder
+from records.kernel import Buffer
 
 
 class LogWindow:
@@ -17,7 +17,6 @@ class LogWindow:
 
     __slots__ = (
         "_buffer",
-        "_is_all",
         "filled",
         "item_size",
         "position",
@@ -34,7 +33,6 @@ class LogWindow:
         self.size = size
         self.position = self.item_size = 0
         self.start = self.filled = 0
-        self._is_all = records.view is not None
         self._buffer = NO_BUFFER
         self.view = NO_VIEW
         self.source: Buffer = NO_BUFFER
@@ -69,7 +67,7 @@ class LogWindow:
     def check_whole(self) -> None:
         """Raises CorruptRecordsError if the file has become shorter since the range was made."""
         expected = min(self.size, self.records.size - self.position)
-        if not self._is_all and self.filled - self.start < expected:
+        if self.records.view is None and self.filled - self.start < expected:
             raise self.damaged(TRUNCATED)
 
     def passed(self, size: int) -> None:
@@ -80,8 +78,3 @@ class LogWindow:
     def damaged(self, reason: str) -> CorruptRecordsError:
         """The error for damage to the item at `position`."""
         return CorruptRecordsError(reason, self.records.origin + self.position)
-
-    def damage(self, transcoder: Transcoder) -> CorruptRecordsError:
-        """The error for damage that the kernel found in that item."""
-        reason, _ = transcoder.damage or ("damaged", self.start)
-        return self.damaged(reason)

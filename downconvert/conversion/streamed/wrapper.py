@@ -37,24 +37,23 @@ class Wrapper:
         self._level = level
         self._buffer = buffer
         self._encoder: Encoder | None = None
-        self._data: bytearray | None = None
+        self._data = bytearray()
         self.waiting = 0
         self.flushed = 0  # bytes of messages already compressed
 
     def flush(self) -> None:
         """Compresses the waiting messages."""
-        if self._encoder is None or self._data is None:
+        if self._encoder is None:
             self._encoder = open_encoder(
                 self._codec, magic=self._magic, compression_level=self._level
             )
-            self._data = bytearray()
         self._data += self._encoder.write(self._buffer[: self.waiting])
         self.flushed += self.waiting
         self.waiting = 0
 
     def finish(self) -> None:
         """Ends the compressed data: no message can be added any more."""
-        if self._encoder is not None and self._data is not None:
+        if self._encoder is not None:
             self.flush()
             self._data += self._encoder.finish()
             self._encoder = None
@@ -62,18 +61,16 @@ class Wrapper:
     @property
     def size(self) -> int:
         """Compressed bytes held. An encoder may hold more, until the wrapper is finished."""
-        return len(self._data or b"")
+        return len(self._data)
 
     def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes:
         """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
         LogAppendTime."""
-        data: Buffer
-        if self._data is None:
+        self.finish()
+        data: Buffer = self._data
+        if not data:
             waiting = self._buffer[: self.waiting]
             data = compress(self._codec, waiting, magic=self._magic, compression_level=self._level)
-        else:
-            self.finish()
-            data = self._data
         attributes = int(self._codec)
         if self._magic == V1 and append_time is not None:
             attributes |= LOG_APPEND_TIME

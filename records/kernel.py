@@ -358,10 +358,10 @@ class Transcoder(Protocol):
         `advance`."""
 
     @property
-    def wrapper(self) -> tuple[int, int, int, int, int]:
-        """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes.
+    def wrapper(self) -> tuple[int, int, int, int]:
+        """The wrapper so far: records, first offset, last offset, maximum timestamp.
 
-        (0, -1, -1, -1, 0) if it is empty, and always if the entered data makes no wrapper. Only
+        (0, -1, -1, -1) if it is empty, and always if the entered data makes no wrapper. Only
         `enter_batch`, `enter_entries` and `start_wrapper` empty it."""
 
     @property

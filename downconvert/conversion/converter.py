@@ -133,15 +133,13 @@ class Converter:
 
     def measured(self, end: int) -> Iterator[int]:
         """The sizes of the messages up to `end`, or up to the first that must be made."""
-        return self._sizes(end, COUNTED, MEASURED_SIZE)
+        while done := self.advance(end, COUNTED, RESPONSE_SIZE_MAX, MEASURED_SIZE):
+            yield done.size
 
     def sizes(self, end: int) -> Iterator[int]:
         """The sizes of all messages up to `end`. Some are made for that."""
         yield from self.measured(end)
-        yield from self._sizes(end, IN_MEMORY, MESSAGES_SIZE)
-
-    def _sizes(self, end: int, target: Target, budget: int) -> Iterator[int]:
-        while done := self.advance(end, target, RESPONSE_SIZE_MAX, budget):
+        while done := self.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, MESSAGES_SIZE):
             yield done.size
 
     @property
@@ -167,19 +165,14 @@ class Converter:
 
     @property
     def work(self) -> int:
-        """The work so far: bytes that went through memory. Bytes compressed again count several
-        times."""
+        """The work so far: bytes that went through memory. Decompressed bytes, most of which are
+        compressed again, count several times."""
         transcoder, streamed = self._engine.transcoder, self._streamed
-        _, _, source_bytes, produced, copied = transcoder.totals
-        done, has_compressed = source_bytes + produced + copied, transcoder.decompressed > 0
-        decompressed = 0
+        done, decompressed = self._engine.counts(0).temporary_bytes, transcoder.decompressed
         if streamed is not None:
             done += streamed.temporary_bytes
-            decompressed = streamed.decompressed
-            has_compressed = has_compressed or streamed.has_compressed
-        return (done if not has_compressed else done * COMPRESSED_WEIGHT) + (
-            decompressed * COMPRESSED_WEIGHT
-        )
+            decompressed += streamed.decompressed
+        return done + decompressed * COMPRESSED_WEIGHT
 
     def release(self) -> None:
         """Releases all buffers. Call this when no further message is wanted, or none for a

@@ -58,8 +58,8 @@ class Conversion:
     def stats(self) -> ConversionStats:
         """The statistics so far. `bytes_in` is where the next entry or record begins."""
         converter = self._converter
-        return converter.counts.stats(
-            bytes_out=self._size, peak_buffer_bytes=converter.buffer_bytes
+        return ConversionStats(
+            *converter.counts, bytes_out=self._size, peak_buffer_bytes=converter.buffer_bytes
         )
 
 

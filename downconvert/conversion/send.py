@@ -231,7 +231,8 @@ class LazyDownConvertSend:
         if self._converter is not None:
             counts = self._converter.counts.plus(counts)
             buffer_bytes = self._converter.buffer_bytes
-        return counts.stats(
+        return ConversionStats(
+            *counts,
             bytes_out=self._sent,
             filler_bytes=self._filler_bytes,
             peak_buffer_bytes=buffer_bytes,

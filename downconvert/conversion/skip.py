@@ -12,7 +12,7 @@ from records.errors import RecordsError
 from records.files.source import Records
 from records.units import KiB
 
-from .converter import Converter
+from .eager import convert
 from .engine import COUNTED, LIMIT, Engine
 from .policy import ConversionPolicy
 from .request import Request
@@ -76,11 +76,7 @@ def _skipped_by_kernel(
 def _is_something(
     entry: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> bool:
-    request = Request(to_magic, first_offset, policy)
-    converter = Converter(entry, request)
     try:
-        return any(converter.sizes(entry.size))
+        return any(convert(entry, to_magic, first_offset, policy))
     except RecordsError:
         return True
-    finally:
-        converter.release()

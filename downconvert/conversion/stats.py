@@ -24,15 +24,15 @@ class ConversionStats:
     records_converted: int = 0
     batches_converted: int = 0
     bytes_in: int = 0
+    temporary_bytes: int = 0
     bytes_out: int = 0
     filler_bytes: int = 0
-    temporary_bytes: int = 0
     peak_buffer_bytes: int = 0
     seconds_converting: float = 0.0
 
 
 class Counts(NamedTuple):
-    """Counters of a conversion or of a part of it."""
+    """Counters of a conversion or of a part of it: the first four statistics."""
 
     records: int = 0
     batches: int = 0
@@ -44,23 +44,3 @@ class Counts(NamedTuple):
 
     def plus(self, other: "Counts") -> "Counts":
         return Counts(*(one + another for one, another in zip(self, other, strict=True)))
-
-    def stats(
-        self,
-        *,
-        bytes_out: int,
-        filler_bytes: int = 0,
-        peak_buffer_bytes: int = 0,
-        seconds_converting: float = 0.0,
-    ) -> ConversionStats:
-        """Adds the values that only the caller knows."""
-        return ConversionStats(
-            records_converted=self.records,
-            batches_converted=self.batches,
-            bytes_in=self.bytes_in,
-            bytes_out=bytes_out,
-            filler_bytes=filler_bytes,
-            temporary_bytes=self.temporary_bytes,
-            peak_buffer_bytes=peak_buffer_bytes,
-            seconds_converting=seconds_converting,
-        )

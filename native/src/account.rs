@@ -28,26 +28,19 @@ pub struct Wrapper {
     pub first_offset: i64,
     pub last_offset: i64,
     pub max_timestamp: i64,
-    pub bytes: u64,
 }
 
 impl Wrapper {
-    pub const EMPTY: Self = Self {
-        records: 0,
-        first_offset: -1,
-        last_offset: -1,
-        max_timestamp: NO_TIMESTAMP,
-        bytes: 0,
-    };
+    pub const EMPTY: Self =
+        Self { records: 0, first_offset: -1, last_offset: -1, max_timestamp: NO_TIMESTAMP };
 
-    fn add(&mut self, offset: i64, timestamp: i64, size: u64) {
+    fn add(&mut self, offset: i64, timestamp: i64) {
         if self.records == 0 {
             self.first_offset = offset;
         }
         self.records += 1;
         self.last_offset = offset;
         self.max_timestamp = self.max_timestamp.max(timestamp);
-        self.bytes = self.bytes.wrapping_add(size);
     }
 }
 
@@ -152,8 +145,8 @@ impl Account {
         if self.output.is_wrapper && S::MAGIC == V1 {
             offset = self.offset_in_wrapper(offset)?;
         }
-        let size = sink.put(item, offset)?;
-        self.note(at, size as u64);
+        sink.put(item, offset)?;
+        self.note(at);
         Ok(())
     }
 
@@ -168,10 +161,10 @@ impl Account {
         Ok(offset.wrapping_sub(self.wrapper.first_offset))
     }
 
-    /// Counts a message of `size` bytes, made from the record with this offset and timestamp. The
-    /// bytes are not added to the totals: each call adds them once.
+    /// Counts a message made from the record with this offset and timestamp. Its bytes are not
+    /// added to the totals: each call adds them once.
     #[inline(always)]
-    pub fn note(&mut self, at: (i64, i64), size: u64) {
+    pub fn note(&mut self, at: (i64, i64)) {
         let (offset, timestamp) = at;
         if self.kept.first.is_none() {
             self.kept.first = Some(offset);
@@ -181,7 +174,7 @@ impl Account {
         self.kept.last = offset;
         self.totals.records += 1;
         if self.output.is_wrapper {
-            self.wrapper.add(offset, timestamp, size);
+            self.wrapper.add(offset, timestamp);
         }
     }
 

@@ -121,16 +121,16 @@ impl Transcoder {
             }
             let tried = std::mem::replace(&mut step, chunk_size);
             match progress.outcome {
-                Outcome::Source if consumed > 0 => {
+                Outcome::Source => {
                     if !is_part {
                         log.drop(); // the rest is read again
                     }
-                }
-                Outcome::Source if !is_part && !is_first && log.is_read() => log.drop(),
-                Outcome::Source if tried < item_size_max => {
-                    step = item_size_max;
-                    if !is_part {
-                        log.drop();
+                    let is_read_again = !is_part && !is_first && log.is_read();
+                    if consumed == 0 && !is_read_again {
+                        if tried >= item_size_max {
+                            return (done, Outcome::Source);
+                        }
+                        step = item_size_max;
                     }
                 }
                 Outcome::Target if produced > 0 => {}
@@ -165,10 +165,7 @@ impl Transcoder {
         recoding: &mut Recoding,
     ) -> Option<u64> {
         let (position, left, room) = at;
-        if log.rest().len() < BATCH_HEADER_SIZE && log.is_read() {
-            log.drop();
-            log.fill(position, BATCH_HEADER_SIZE, left);
-        }
+        log.need(position, BATCH_HEADER_SIZE, left);
         let settings = &self.settings;
         let head = log.rest().first_chunk::<BATCH_HEADER_SIZE>()?;
         let attributes = head[ATTRIBUTES_AT_BATCH];
@@ -184,10 +181,7 @@ impl Transcoder {
         if size > settings.recodes.body_size_max || size as u64 > left {
             return None;
         }
-        if log.rest().len() < size && log.is_read() {
-            log.drop();
-            log.fill(position, size, left);
-        }
+        log.need(position, size, left);
         let entry = log.rest().get(..size)?;
         let size_max = usize::try_from(room).unwrap_or(usize::MAX);
         if log.is_read() {

@@ -44,7 +44,7 @@ mod workspace;
 pub use advance::{Advanced, Limits};
 pub use arrow::{ArrowColumns, BinaryColumn, Bounds, Fields, ListColumn, Taken};
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
-pub use codec::{Codec, CompressionLevel, FAST_GZIP, compress, decompress};
+pub use codec::{Codec, Compress, CompressionLevel, FAST_GZIP, compress, decompress};
 pub use crc::{crc32, crc32c};
 pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};

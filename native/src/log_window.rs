@@ -54,6 +54,14 @@ impl<'a, 'b> LogWindow<'a, 'b> {
         }
     }
 
+    /// Reads again if fewer than `size` bytes are in memory.
+    pub fn need(&mut self, position: u64, size: usize, left: u64) {
+        if self.rest().len() < size {
+            self.drop();
+            self.fill(position, size, left);
+        }
+    }
+
     /// Drops the bytes in memory. `fill` reads again.
     pub fn drop(&mut self) {
         self.start = 0;

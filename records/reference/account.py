@@ -11,9 +11,9 @@ from .call import Damaged, Stop
 from .places import Inside, wrapped
 
 INT32_MAX: Final = 2**31 - 1
-EMPTY_WRAPPER: Final = (0, -1, -1, NO_TIMESTAMP, 0)
+EMPTY_WRAPPER: Final = (0, -1, -1, NO_TIMESTAMP)
 
-Wrapper = tuple[int, int, int, int, int]  # records, first and last offset, latest timestamp, bytes
+Wrapper = tuple[int, int, int, int]  # records, first and last offset, latest timestamp
 
 
 class Account:
@@ -61,7 +61,7 @@ class Account:
 
     def offset_in(self, place: Inside, offset: int, *, split_at_gaps: bool) -> int:
         """Rule 6 of records. Returns the offset to write in the next message."""
-        records, first_offset, last_offset, _, _ = self.wrapper
+        records, first_offset, last_offset, _ = self.wrapper
         if not (place.is_wrapper and place.to_magic == V1):
             return offset
         if not records:
@@ -80,13 +80,12 @@ class Account:
         self.records += 1
         self.produced_bytes += message_size
         if place.is_wrapper:
-            records, first_offset, _, latest, size = self.wrapper
+            records, first_offset, _, latest = self.wrapper
             self.wrapper = (
                 records + 1,
                 first_offset if records else offset,
                 offset,
                 max(latest, timestamp),
-                size + message_size,
             )
 
     def keep_message(self, source_size: int, message_size: int) -> None:

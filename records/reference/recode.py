@@ -156,7 +156,7 @@ def _wrapper(transcoder: "Transcoder", inner: memoryview, codec: Codec) -> bytes
     magic = inner[MAGIC_AT]
     level: CompressionLevel = "fast" if transcoder.state.recodes.fast else "kafka"
     data = compress(codec, inner, magic=magic, compression_level=level)
-    _, _, last_offset, timestamp, _ = transcoder.wrapper
+    _, _, last_offset, timestamp = transcoder.wrapper
     append_time = transcoder.append_time if magic == V1 else None
     if append_time is not None:
         timestamp = append_time

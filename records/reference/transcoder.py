@@ -236,7 +236,7 @@ class Transcoder:
         return self._state.account.decompressed_bytes
 
     @property
-    def wrapper(self) -> tuple[int, int, int, int, int]:
+    def wrapper(self) -> tuple[int, int, int, int]:
         return self._state.account.wrapper
 
     @property

@@ -139,7 +139,7 @@ def streamed(kernel: ModuleType, job: Job, entry: bytes) -> list[Opened] | None:
         if outcome not in (Outcome.GAP, Outcome.END):
             return None
         if produced:
-            _, _, last_offset, timestamp, _ = transcoder.wrapper
+            _, _, last_offset, timestamp = transcoder.wrapper
             appended = transcoder.append_time
             attributes = job.codec
             if job.to_magic == V1 and appended is not None:

@@ -187,7 +187,7 @@ class BodyConverter:
     def _close(self, wrapper: Wrapper) -> int:
         """Finishes a wrapper if it holds a record. The next record begins another wrapper."""
         transcoder = self._transcoder
-        records, _, last_offset, max_timestamp, _ = transcoder.wrapper
+        records, _, last_offset, max_timestamp = transcoder.wrapper
         if not records:
             return 0
         made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)

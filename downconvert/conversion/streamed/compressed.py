@@ -75,7 +75,6 @@ class CompressedEntries:
         "_whole_size",
         "_window",
         "_window_size",
-        "has_compressed",
     )
 
     def __init__(
@@ -97,7 +96,6 @@ class CompressedEntries:
         self._whole_size = 0  # bytes of the body that was decompressed at once
         self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
-        self.has_compressed = False
 
     @property
     def held_bytes(self) -> int:
@@ -129,7 +127,6 @@ class CompressedEntries:
         step made none."""
         self._log.item_size = entry.size
         made = self._recoded(entry) if entry.is_wrapped else None
-        self.has_compressed |= entry.is_wrapped
         if made is None:
             yield from self._through_a_window(entry)
         else:

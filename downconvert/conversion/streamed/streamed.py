@@ -61,11 +61,6 @@ class Streamed:
         return self._output.ready
 
     @property
-    def has_compressed(self) -> bool:
-        """Whether any entry was compressed again."""
-        return self._compressed.has_compressed
-
-    @property
     def decompressed(self) -> int:
         """Bytes decompressed a window at a time. Bytes decompressed twice count twice."""
         return self._compressed.decompressed

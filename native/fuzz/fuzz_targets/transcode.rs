@@ -40,7 +40,7 @@ struct Walk {
     produced: u64,
     outcome: Outcome,
     totals: (u64, u64, u64, u64, u64),
-    wrapper: (u64, i64, i64, i64, u64),
+    wrapper: (u64, i64, i64, i64),
 }
 
 impl Input<'_> {

@@ -44,9 +44,11 @@ pub enum CompressionLevel {
     Kafka,
 }
 
-/// A compressor for gzip at the level `Fast`, in place of the kernel's own. It appends to the target,
-/// like `compress`.
-pub static FAST_GZIP: OnceLock<fn(&[u8], &mut Vec<u8>) -> Option<()>> = OnceLock::new();
+/// Appends compressed data to the target, like `compress`.
+pub type Compress = fn(&[u8], &mut Vec<u8>) -> Option<()>;
+
+/// A compressor for gzip at the level `Fast`, in place of the kernel's own.
+pub static FAST_GZIP: OnceLock<Compress> = OnceLock::new();
 
 /// Decompresses `data`, of message format `magic`, into the beginning of `room`. Returns the bytes
 /// made.
@@ -72,18 +74,15 @@ pub fn compress(
     match codec {
         Codec::Gzip => match (level, FAST_GZIP.get()) {
             (CompressionLevel::Fast, Some(compress)) => compress(data, target),
-            _ => gzip::compress(data, gzip_level(level), target),
+            (CompressionLevel::Fast, None) => {
+                gzip::compress(data, CompressionLvl::fastest(), target)
+            }
+            // 6, as Java's: about as small as zlib's 6
+            (CompressionLevel::Kafka, _) => gzip::compress(data, CompressionLvl::default(), target),
         },
         Codec::Snappy => snappy::compress(data, target),
         Codec::Lz4 => lz4::compress(data, level, magic, target),
         Codec::Zstd => None, // older messages have no zstd
-    }
-}
-
-fn gzip_level(level: CompressionLevel) -> CompressionLvl {
-    match level {
-        CompressionLevel::Fast => CompressionLvl::fastest(),
-        CompressionLevel::Kafka => CompressionLvl::default(), // 6, as Java's: about as small as zlib's 6
     }
 }
 

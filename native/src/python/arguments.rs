@@ -7,10 +7,11 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::buffers::Buffer;
+use super::descriptors::{Readable, Writable};
 use crate::codec::Codec;
 use crate::layout::ROW_SIZE;
 use crate::rows;
-use crate::{CompressionLevel, Progress, Recodes};
+use crate::{CompressionLevel, Input, Progress, Recodes, Target};
 
 /// A position, size or limit: a non-negative integer. ValueError for others.
 #[derive(Clone, Copy)]
@@ -57,6 +58,53 @@ impl RowsAndSource {
         let rows = part(self.rows.read(rows)?, range.0, range.1)?;
         let rows = rows::of(rows).map_err(PyValueError::new_err)?;
         Ok((rows, self.source.read(source)?))
+    }
+}
+
+/// A borrowed source argument.
+#[derive(Default)]
+pub struct Source {
+    buffer: Buffer,
+    file: Option<Readable>,
+}
+
+impl Source {
+    /// A file by its descriptor, or its bytes, which must contain the position.
+    pub fn open(
+        &mut self,
+        source: &Bound<'_, PyAny>,
+        position: Index,
+        end: Index,
+    ) -> PyResult<Input<'_>> {
+        if position.0 > end.0 {
+            return Err(PyValueError::new_err("the end is before the position"));
+        }
+        if let Ok(descriptor) = source.extract::<i32>() {
+            return Ok(Input::File(self.file.insert(Readable::borrow(descriptor)?)));
+        }
+        let bytes = self.buffer.read(source)?;
+        part(bytes, position, Index(bytes.len()))?;
+        Ok(Input::Mapped(bytes))
+    }
+}
+
+/// In place of a channel's descriptor: the bytes made are in the result.
+const MEMORY: i32 = -1;
+/// In place of a channel's descriptor: messages are only counted.
+const COUNTER: i32 = -2;
+
+/// The target of that number. `channel`: room for a borrowed channel. ValueError for any other
+/// negative number.
+pub fn target(
+    number: i32,
+    is_socket: bool,
+    channel: &mut Option<Writable>,
+) -> PyResult<Target<'_>> {
+    match number {
+        MEMORY => Ok(Target::Memory),
+        COUNTER => Ok(Target::Counter),
+        0.. => Ok(Target::Channel(channel.insert(Writable::borrow(number, is_socket)?))),
+        _ => Err(PyValueError::new_err("no descriptor")),
     }
 }
 

@@ -11,8 +11,6 @@ mod descriptors;
 mod isal;
 mod record;
 mod records;
-mod sources;
-mod targets;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};

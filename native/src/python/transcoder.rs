@@ -5,11 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Progress;
-use super::arguments::{self, Index, RecodesArgument, guarded, magic, part, part_mut, progress};
+use super::arguments::{
+    self, Index, RecodesArgument, Source, guarded, magic, part, part_mut, progress,
+};
 use super::buffers::Buffer;
 use super::codecs;
-use super::sources::Source;
-use super::targets;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
 use crate::{Codec, Limits, Outcome, Place, Recodes, Settings};
 
@@ -204,7 +204,7 @@ impl Transcoder {
             budget: budget.0 as u64,
         };
         let mut channel = None;
-        let target = targets::open(target, is_socket, &mut channel)?;
+        let target = arguments::target(target, is_socket, &mut channel)?;
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
             let done = guarded(py, || kernel.advance(&input, target, &limits, workspace))?;
@@ -276,7 +276,7 @@ impl Transcoder {
     }
 
     #[getter]
-    fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
+    fn wrapper(&self) -> (u64, i64, i64, i64) {
         self.kernel.wrapper()
     }
 

@@ -284,16 +284,10 @@ impl Transcoder {
         self.account.totals.decompressed_bytes
     }
 
-    /// Records, first offset, last offset, maximum timestamp, bytes.
-    pub fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
-        let wrapper = &self.account.wrapper;
-        (
-            wrapper.records,
-            wrapper.first_offset,
-            wrapper.last_offset,
-            wrapper.max_timestamp,
-            wrapper.bytes,
-        )
+    /// Records, first offset, last offset, maximum timestamp.
+    pub fn wrapper(&self) -> (u64, i64, i64, i64) {
+        let Wrapper { records, first_offset, last_offset, max_timestamp } = self.account.wrapper;
+        (records, first_offset, last_offset, max_timestamp)
     }
 
     /// The last record or entry kept in this batch, or -1.

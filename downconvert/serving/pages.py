@@ -6,10 +6,14 @@ gateway's observing.py)."""
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from socket import socket
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socket import SHUT_RDWR, socket
 from socketserver import ThreadingMixIn
-from threading import Thread
+from threading import BoundedSemaphore, Thread
 from time import sleep
 from typing import Any, Final, Self, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -18,9 +22,12 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from .places import Place, Places
+
 Start: TypeAlias = Callable[[str, list[tuple[str, str]]], object]
 Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI application
 
+CLIENTS_MAX: Final = 32  # at a time
 POLL_SECONDS: Final = 0.05  # after which the listener sees that it is to close
 SECONDS_MAX: Final = 30.0  # for a client to send its request and to receive its page
 
@@ -109,7 +116,17 @@ class Pages:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each client, up to CLIENTS_MAX. If there are so many, the oldest connection of
+    the address with the most of them ends, and the next client waits for its thread."""
+
     daemon_threads = True
+    request_queue_size = 128  # clients that the system holds; a scraper beyond waits for a second
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._places = Places()
+        self._free = BoundedSemaphore(CLIENTS_MAX)  # threads that may still begin
+        self._taken: dict[socket, Place] = {}
 
     def get_request(self) -> tuple[socket, Any]:
         """The next client. OSError: it has gone, or there are too many files."""
@@ -119,14 +136,57 @@ class _Server(ThreadingMixIn, WSGIServer):
             sleep(POLL_SECONDS)  # a client that cannot be accepted stays ready to be
             raise
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        place = self._places.take(client_address[0], CLIENTS_MAX, CLIENTS_MAX)
+        place.on_evicted = partial(_end, request)
+        self._taken[request] = place
+        self._free.acquire()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The last step for a client, in its thread if that was begun."""
+        super().shutdown_request(request)
+        place = self._taken.pop(request, None)
+        if place is not None:
+            place.release()
+            self._free.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Prints a defect. A client that sends no request in time, or goes away, is none."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
+def _end(client: socket) -> None:
+    with suppress(OSError):  # it has gone
+        client.shutdown(SHUT_RDWR)
+
+
 class _Handler(WSGIRequestHandler):
+    """Answers GET and HEAD. A client that takes too long is disconnected without a word."""
+
     timeout = SECONDS_MAX
+    handle = BaseHTTPRequestHandler.handle  # that of the other base knows no HEAD
+
+    def do_GET(self) -> None:  # noqa: N802 - the base finds it by this name
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+        page: Page = self.server.get_app()  # type: ignore[attr-defined]
+        try:
+            environ = self.get_environ() | {"REQUEST_METHOD": "GET"}
+            body = b"".join(page(environ, lambda *start: started.append(start)))
+        except Exception:
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
+            raise
+        ((status, headers),) = started
+        code, _, reason = status.partition(" ")
+        self.send_response(int(code), reason)
+        for header in (*headers, ("Content-Length", str(len(body)))):
+            self.send_header(*header)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - as do_GET
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
         """Does not log scrapes."""

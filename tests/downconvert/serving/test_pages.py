@@ -3,15 +3,18 @@
 import socket
 import struct
 import time
+from contextlib import ExitStack, suppress
 from socketserver import TCPServer
+from threading import active_count
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from downconvert.serving.pages import Pages, metrics_page, text_page
+from downconvert.serving.pages import CLIENTS_MAX, Pages, metrics_page, text_page
 from tests.descriptors import no_more_files
+from tests.waiting import wait_for
 
 
 def page(registry: CollectorRegistry, query: str = "") -> str:
@@ -63,6 +66,77 @@ def test_a_client_that_cannot_be_accepted_is_tried_a_few_times_and_served_later(
         client.settimeout(10.0)
         with client.makefile("rb") as answer:
             assert answer.read().endswith(b"here")
+
+
+def test_head_gets_the_headers_of_the_page_and_no_body() -> None:
+    registry = CollectorRegistry()
+    Counter("requests", "Requests.", registry=registry).inc(3)
+    shown = {"/": text_page(lambda: "here"), "/metrics": metrics_page(registry)}
+    with Pages("127.0.0.1", 0, shown) as pages:
+        for path in ("/", "/metrics", "/none"):
+            got, head = (exchanged(pages, method, path) for method in (b"GET", b"HEAD"))
+            assert got[0] == head[0]
+            assert f"Content-Length: {len(got[1])}".encode() in head[0].splitlines()
+            assert got[1]
+            assert not head[1]
+
+
+def exchanged(pages: Pages, method: bytes, path: str) -> tuple[bytes, bytes]:
+    """The status and headers of an answer, without its date, and its body."""
+    with connected(pages) as client:
+        client.sendall(method + f" {path} HTTP/1.0\r\n\r\n".encode())
+        with client.makefile("rb") as answer:
+            head, _, body = answer.read().partition(b"\r\n\r\n")
+    lines = [line for line in head.splitlines() if not line.startswith(b"Date:")]
+    return b"\n".join(lines), body
+
+
+def connected(pages: Pages) -> socket.socket:
+    return socket.create_connection((pages.where.host, pages.where.port), timeout=10.0)
+
+
+def test_a_client_that_stops_reading_is_disconnected_and_leaves_no_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("downconvert.serving.pages._Handler.timeout", 0.2)
+    large = "x" * (16 << 20)
+    with (
+        Pages("127.0.0.1", 0, {"/": text_page(lambda: large)}) as pages,
+        connected(pages) as client,
+    ):
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        time.sleep(1.0)
+        with client.makefile("rb") as answer:
+            size = 0
+            with suppress(ConnectionError):
+                while some := answer.read1():
+                    size += len(some)
+        assert 0 < size < len(large)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_page_that_fails_is_an_error_and_the_reason_is_in_the_log(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def failing() -> str:
+        raise ValueError("no such thing")
+
+    with Pages("127.0.0.1", 0, {"/": text_page(failing)}) as pages:
+        head, _ = exchanged(pages, b"GET", "/")
+        assert head.split()[1] == b"500"
+    assert "ValueError: no such thing" in capfd.readouterr().err
+
+
+def test_clients_that_say_nothing_take_few_threads_and_others_get_their_pages() -> None:
+    before = active_count()
+    with Pages("127.0.0.1", 0, {"/": text_page(lambda: "here")}) as pages, ExitStack() as stack:
+        silent = [stack.enter_context(connected(pages)) for _ in range(3 * CLIENTS_MAX)]
+        assert exchanged(pages, b"GET", "/")[1] == b"here"
+        assert active_count() <= before + CLIENTS_MAX + 1
+        for client in silent[:CLIENTS_MAX]:
+            with suppress(ConnectionError):
+                assert client.recv(1) == b"", "the oldest ones have to go"
+    wait_for(lambda: active_count() <= before)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.0\r\nA: b"])

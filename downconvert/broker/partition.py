@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Final
 
 from downconvert.access.replica_ids import CONSUMER, FUTURE_REPLICA
-from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.replication.leader_epochs import NO_EPOCH, EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.appending import Appended, Prepared
@@ -147,7 +147,7 @@ class Partition:
         reason = self.log.offline_reason
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {reason}")
-        if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
+        if leader_epoch not in (NO_EPOCH, self.leader_epoch):
             is_old = leader_epoch < self.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise ApiError(code, f"the leader epoch is {self.leader_epoch}, not {leader_epoch}")

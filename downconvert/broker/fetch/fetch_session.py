@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Final, Protocol, TypeAlias
 
 from downconvert.broker.partition import Partition
+from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
 from downconvert.protocol.schemas import Message
@@ -71,7 +72,7 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Aske
                 one.partition,
                 one.fetch_offset,
                 max(0, one.partition_max_bytes),  # a client may send a negative number
-                one.current_leader_epoch,
+                max(NO_EPOCH, one.current_leader_epoch),  # here any negative number is none
                 one.last_fetched_epoch,
                 one.log_start_offset,
             )

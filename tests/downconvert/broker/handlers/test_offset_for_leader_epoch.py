@@ -101,3 +101,15 @@ def test_a_log_whose_files_cannot_be_read_is_an_error_of_the_storage(
         (topic,) = ask(broker, ApiKey.OffsetForLeaderEpoch, 3, body).topics
         (one,) = topic.partitions
         assert one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("api", [ApiKey.OffsetForLeaderEpoch, ApiKey.ListOffsets])
+def test_every_epoch_but_the_one_that_means_none_is_compared(api: ApiKey, tmp_path: Path) -> None:
+    epochs = {-(2**31): 74, -2: 74, -1: 0, 0: 0, 1: 75}
+    with broker_of(tmp_path, {"t": {0: [batch(0)]}}) as broker:
+        for epoch, code in epochs.items():
+            asked = Message(partition=0, partition_index=0, leader_epoch=0, timestamp=-1)
+            asked.current_leader_epoch = epoch
+            topic = Message(topic="t", name="t", partitions=[asked])
+            body = Message(replica_id=-1, topics=[topic])
+            assert ask(broker, api, 4, body).topics[0].partitions[0].error_code == code

@@ -6,12 +6,13 @@ Not here: sessions (fetch_session.py), reading (fetch_reader.py)."""
 
 from typing import Final
 
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE, SESSIONS_SINCE, magic_of
 from downconvert.protocol.schemas import Message
 
 from .fetch_session import FINAL, NO_SESSION, Sessionless, asked_in
 
-READ_COMMITTED: Final = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # Longer than any client waits for a response.
 WAIT_MAX: Final = 60.0  # seconds
 
@@ -21,7 +22,9 @@ class FetchRequest:
 
     magic: the newest message format that the client reads. None: any. is_follower: a replica
     fetches. is_committed: the client reads only committed records. wait: seconds. context: its
-    partitions, if it has no session."""
+    partitions, if it has no session.
+
+    Raises ApiError for an isolation level that there is not."""
 
     __slots__ = (
         "context",
@@ -42,6 +45,7 @@ class FetchRequest:
         self.replica_id: int = replica.replica_id
         self.is_follower = self.replica_id >= 0
         # Requests of older versions do not have the field: it is 0 for them.
+        check_isolation(body.isolation_level)
         self.is_committed = body.isolation_level == READ_COMMITTED
         self.max_bytes: int = body.max_bytes
         self.min_bytes: int = body.min_bytes
@@ -49,3 +53,9 @@ class FetchRequest:
         self.context: Sessionless | None = None
         if version < SESSIONS_SINCE or (body.session_id, body.session_epoch) == (NO_SESSION, FINAL):
             self.context = Sessionless(list(asked_in(version, body.topics).values()))
+
+
+def check_isolation(level: int) -> None:
+    """Raises ApiError if there is no such isolation level: the client may expect a stricter one."""
+    if level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"isolation level {level}")

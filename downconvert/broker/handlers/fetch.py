@@ -7,6 +7,8 @@ the fetch waits.
 
 Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.py)."""
 
+from typing import Final
+
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
@@ -16,17 +18,25 @@ from downconvert.broker.fetch.fetch_session import Asked, Context
 from downconvert.broker.fetch.idle import IdleLook
 from downconvert.broker.fetch.reading import available
 from downconvert.broker.state import BrokerState
-from downconvert.protocol.errors import ApiError
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
 from downconvert.protocol.known_requests import FRAME_SIZE_MAX
+from downconvert.protocol.requests import Request
 from downconvert.protocol.schemas import Message
 from records import RecordsError
+
+UNKNOWN: Final = -1  # an offset
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     request = exchange.request
     wanted = request.derived
     if wanted is None:
-        wanted = request.derived = FetchRequest(request.version, request.body)
+        try:
+            wanted = request.derived = FetchRequest(request.version, request.body)
+        except ApiError as error:
+            exchange.reply(_refused(request, error.code))
+            return
     assert isinstance(wanted, FetchRequest)
     context: Context | None = wanted.context
     if context is None:
@@ -41,6 +51,30 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         # A fetch that waits holds the partitions that it waits for, and not all that was named.
         request.body.topics, request.body.forgotten_topics_data = [], []
     Fetch(broker, exchange, context, wanted, now).begin(now)
+
+
+def _refused(request: Request, code: ErrorCode) -> Message:
+    """The response to a request that is wrong as a whole. Versions without topic ids name it for
+    each partition, and the first of them have no other place for it."""
+    topics = request.body.topics if request.version < TOPIC_IDS_SINCE else []
+    return Message(
+        error_code=code,
+        responses=[
+            Message(
+                topic=topic.topic,
+                partitions=[
+                    Message(
+                        partition_index=one.partition,
+                        error_code=code,
+                        high_watermark=UNKNOWN,
+                        records=b"",
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
 
 
 class Fetch:

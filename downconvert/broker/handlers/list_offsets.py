@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from downconvert.access.replica_ids import CONSUMER, DEBUG_CONSUMER
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch.fetch_request import READ_COMMITTED, check_isolation
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.broker.state import BrokerState
@@ -36,13 +37,13 @@ SINCE: Final = {
 }
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 UNKNOWN: Final = -1  # an offset, a timestamp
-READ_COMMITTED: Final = 1
 Files: TypeAlias = list[tuple[int, int]]  # offsets, and times in milliseconds
 Found: TypeAlias = dict[Partition, Files]
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    topics = exchange.request.body.topics
+    body = exchange.request.body
+    topics = body.topics
     asked = Counter(
         (topic.name, one.partition_index) for topic in topics for one in topic.partitions
     )
@@ -53,6 +54,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         for one in topic.partitions:
             result = Message(partition_index=one.partition_index)
             try:
+                check_isolation(body.isolation_level)
                 if exchange.request.version and asked[topic.name, one.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 _check_timestamp(one.timestamp, exchange.request.version)

@@ -8,6 +8,7 @@ import pytest
 
 from downconvert.broker import Broker, Client
 from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from records.formats import V0, V1
 from tests.downconvert.broker.asking import frame, sent
@@ -62,11 +63,11 @@ def test_a_client_waits_for_no_negative_time_and_not_for_ever() -> None:
 
 
 def test_only_one_level_of_isolation_is_committed() -> None:
-    assert [derived(11, isolation_level=level).is_committed for level in (0, 1, 2)] == [
-        False,
-        True,
-        False,
-    ]
+    assert [derived(11, isolation_level=level).is_committed for level in (0, 1)] == [False, True]
+    for level in (-1, 2):
+        with pytest.raises(ApiError) as refused:
+            derived(11, isolation_level=level)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

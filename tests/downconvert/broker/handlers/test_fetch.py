@@ -316,3 +316,30 @@ def test_a_request_for_nothing_is_answered(tmp_path: Path) -> None:
         for version in VERSIONS:
             body = Message(replica_id=-1, max_bytes=10, max_wait_ms=1000, min_bytes=1)
             assert ask(broker, ApiKey.Fetch, version, body).responses == []
+
+
+@pytest.mark.parametrize("version", VERSIONS[4:])
+@pytest.mark.parametrize("level", [2, -1])
+def test_an_isolation_level_that_there_is_not_is_refused(
+    version: int, level: int, tmp_path: Path
+) -> None:
+    """The client may expect fewer records than those that are committed."""
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        body = request(broker, {"events": 0}, isolation_level=level)
+        refused = ask(broker, ApiKey.Fetch, version, body)
+    if version >= 7:
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert bool(refused.responses) == (version < TOPIC_IDS_SINCE)
+    for topic in refused.responses:
+        (one,) = topic.partitions
+        assert (one.error_code, one.records) == (ErrorCode.INVALID_REQUEST, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS[9:])
+def test_any_negative_leader_epoch_of_a_fetch_is_none(version: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        codes = [
+            fetch(broker, version, "events", 0, current_leader_epoch=epoch).error_code
+            for epoch in (-(2**31), -1, 0, 1)
+        ]
+    assert codes == [0, 0, 0, ErrorCode.UNKNOWN_LEADER_EPOCH]

@@ -164,3 +164,12 @@ def test_a_read_committed_client_sees_no_offset_of_an_open_transaction(tmp_path:
             assert listed(broker, 7, int(NOW * 1000), **asked).offset == first
             assert listed(broker, 7, -1, **asked).offset == end
             assert listed(broker, 7, -1, **asked, replica_id=-2).offset == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS[2:])
+def test_an_isolation_level_that_there_is_not_is_refused(version: int, tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        codes = [
+            listed(broker, version, -1, isolation_level=level).error_code for level in (0, 1, 2, -1)
+        ]
+    assert codes == [0, 0, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST]

@@ -42,6 +42,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             ],
         )
         for topic in body.v3_and_below_topics
+        if topic.partitions
     ]
     exchange.reply(Message(results_by_topic_v3_and_below=results))
 

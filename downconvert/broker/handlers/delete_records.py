@@ -18,19 +18,21 @@ NO_OFFSET: Final = -1
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
-    topics = []
+    offsets: dict[str, dict[int, int]] = {}
     for topic in exchange.request.body.topics:
-        partitions = []
-        for asked in topic.partitions:
-            answer = Message(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
+        for asked in topic.partitions:  # of a partition that comes twice the last offset counts
+            offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+    topics = []
+    for name, partitions in offsets.items():
+        answers = []
+        for index, offset in partitions.items():
+            answer = Message(partition_index=index, low_watermark=NO_OFFSET)
             try:
-                answer.low_watermark = _delete(
-                    broker, topic.name, asked.partition_index, asked.offset
-                )
+                answer.low_watermark = _delete(broker, name, index, offset)
             except (ApiError, OSError, StorageError) as error:
                 answer.error_code = refusal(error).code
-            partitions.append(answer)
-        topics.append(Message(name=topic.name, partitions=partitions))
+            answers.append(answer)
+        topics.append(Message(name=name, partitions=answers))
     exchange.reply(Message(topics=topics))
 
 

@@ -44,7 +44,7 @@ def _group(
     else:
         field = "topic_id" if version >= WITH_IDS else "name"
         named = each_once((getattr(one, field), one.partition_indexes) for one in asked.topics)
-        topics = [_topic(broker, name, indices, offsets) for name, indices in named.items()]
+        topics = [_topic(broker, name, some, offsets) for name, some in named.items() if some]
     return Message(group_id=asked.group_id, topics=topics)
 
 

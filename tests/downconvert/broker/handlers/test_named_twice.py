@@ -165,3 +165,41 @@ def test_naming_something_many_times_makes_no_answer_longer(
         for count in (1, TWICE)
     ]
     assert sizes[0] == sizes[1]
+
+
+def test_the_last_offset_counts_where_records_are_deleted_and_is_answered_once(
+    broker: Broker,
+) -> None:
+    asked = [
+        Message(name="t", partitions=[Message(partition_index=0, offset=at) for at in (1, 0)]),
+        Message(name="u", partitions=[]),
+        Message(name="t", partitions=[Message(partition_index=1, offset=at) for at in (-2, -1)]),
+    ]
+    body = Message(topics=asked, timeout_ms=1000)
+    (topic,) = ask(broker, ApiKey.DeleteRecords, 1, body).topics
+    found = [(one.partition_index, one.error_code, one.low_watermark) for one in topic.partitions]
+    assert found == [(0, 0, 0), (1, 0, 0)]
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    assert partition.start_offset == 0
+
+
+def test_a_topic_of_which_no_partition_is_named_has_no_answer(broker: Broker) -> None:
+    asked = [
+        Message(name="t", partitions=[], partition_indexes=[]),
+        Message(name="u", partitions=[0], partition_indexes=[0]),
+    ]
+    body = Message(group_id="g", topics=asked, groups=[Message(group_id="g", topics=asked)])
+    assert [one.name for one in ask(broker, ApiKey.OffsetFetch, 7, body).topics] == ["u"]
+    (group,) = ask(broker, ApiKey.OffsetFetch, 8, body).groups
+    assert [one.name for one in group.topics] == ["u"]
+    producer = Producing(broker, "y")
+    producer.begin()
+    body = Message(
+        v3_and_below_transactional_id=producer.name,
+        v3_and_below_producer_id=producer.id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=asked,
+    )
+    answer = ask(broker, ApiKey.AddPartitionsToTxn, 3, body)
+    assert [one.name for one in answer.results_by_topic_v3_and_below] == ["u"]

@@ -73,7 +73,7 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Aske
                 one.fetch_offset,
                 max(0, one.partition_max_bytes),  # a client may send a negative number
                 max(NO_EPOCH, one.current_leader_epoch),  # here any negative number is none
-                one.last_fetched_epoch,
+                max(NO_EPOCH, one.last_fetched_epoch),
                 one.log_start_offset,
             )
     return found

@@ -343,3 +343,14 @@ def test_any_negative_leader_epoch_of_a_fetch_is_none(version: int, tmp_path: Pa
             for epoch in (-(2**31), -1, 0, 1)
         ]
     assert codes == [0, 0, 0, ErrorCode.UNKNOWN_LEADER_EPOCH]
+
+
+@pytest.mark.parametrize("version", VERSIONS[12:])
+@pytest.mark.parametrize("epoch", [-(2**31), -2, -1])
+def test_a_client_whose_last_epoch_is_negative_has_none_that_could_diverge(
+    version: int, epoch: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
+        found = fetch(broker, version, "events", 0, last_fetched_epoch=epoch)
+    assert len(records_of(found)) == 1
+    assert found.diverging_epoch.end_offset == -1

@@ -45,6 +45,9 @@ from .steps import Steps, at_once
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
+# A range ends after the batch with which more bytes than this have been decompressed. A megabyte of
+# zstd may become tens of gigabytes.
+DECOMPRESSED_SIZE_MAX: Final = 64 << 20
 READ_COST: Final = 4 * KiB  # bytes that could be copied in the time of a read
 # Windows recompressed in one turn if no batch is complete before. This takes some milliseconds.
 # Then another connection has its turn.
@@ -60,7 +63,10 @@ class LazyRecodedRecords:
     recode: codec to codec by their names, as in ConversionPolicy. "none" leaves them uncompressed,
     "refuse" ends the range before them. Other codecs and older formats stay as they are. Raises
     RecordsError if the first batch is damaged or refused. UnsupportedCodecError is also raised if
-    that batch is larger in the other codec than may be held (32 MiB)."""
+    that batch is larger in the other codec than may be held (32 MiB).
+
+    `is_cut`: batches are left after 64 MiB of decompressed records. `source_size` is then where the
+    next range begins."""
 
     def __init__(
         self,
@@ -94,6 +100,8 @@ class LazyRecodedRecords:
         self._recode = {Codec[a.upper()]: b for a, b in recode.items() if ":" not in a}
         self._level: CompressionLevel = compression_level
         self.damage: RecordsError | None = None
+        self.is_cut = False
+        self._decompressed = 0  # bytes
         # Unchanged runs, and recoded batches: position, size, size as sent (None if unchanged).
         self._runs: list[tuple[int, int, int | None]] = []
         self.size = 0
@@ -101,6 +109,9 @@ class LazyRecodedRecords:
     def _measure(self) -> Steps[None]:
         try:
             for header in self._records.batches():
+                if self._decompressed > DECOMPRESSED_SIZE_MAX:
+                    self.is_cut = True
+                    return
                 yield READ_COST
                 self._add(header, (yield from self._measured(header)))
         except ClosedRecordsError:
@@ -144,6 +155,7 @@ class LazyRecodedRecords:
         size = BATCH_HEADER_SIZE
         for piece in _recoded(self._records, header, target_codec, self._level):
             yield WINDOW_SIZE * COMPRESSED_WEIGHT
+            self._decompressed += WINDOW_SIZE
             size += len(piece)
             if size > BATCH_SIZE_MAX:
                 raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))

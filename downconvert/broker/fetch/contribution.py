@@ -4,11 +4,16 @@ Not here: reading it (reading.py, reading_converted.py)."""
 
 from collections.abc import Generator
 from enum import Enum, auto
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from downconvert.protocol.joined_send import JoinedSend
 from records import FileRecords
 from records.files.sends import Send
+from records.units import MiB
+
+# Of a response, whose length is a 32-bit integer. The rest is for its other fields, which are not
+# much larger than those of the request.
+RECORDS_SIZE_MAX: Final = 2**31 - 1 - 128 * MiB
 
 Found = TypeVar("Found")
 
@@ -55,17 +60,19 @@ def nothing(scanned_end_offset: int) -> Contribution:
 
 class ReadLimits(NamedTuple):
     """max_bytes: of the log. first: a larger first batch is sent anyway. is_hard: the response has
-    no more bytes than that, except for a first message (Fetch below version 3)."""
+    no more bytes than that, except for a first message (Fetch below version 3). left: the bytes of
+    records that the response has room for, with everything before."""
 
     max_bytes: int
     first: bool
     is_hard: bool = False
+    left: int = RECORDS_SIZE_MAX
 
     def fit(self, records: FileRecords) -> bool:
         """Whether there are records, and room for them."""
         return records.size > 0 and (self.first or records.size <= self.max_bytes)
 
     @property
-    def room(self) -> int | None:
-        """The most bytes that may be sent. None: any number."""
-        return self.max_bytes if self.is_hard else None
+    def room(self) -> int:
+        """The most bytes that may be sent."""
+        return min(self.max_bytes, self.left) if self.is_hard else self.left

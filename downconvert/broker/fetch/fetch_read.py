@@ -14,12 +14,13 @@ class FetchRead:
     """The results of one pass over all partitions.
 
     found: for each result, its partition, the leader's epoch when it was read, and what there was
-    to read. size: bytes of the log. has_news: errors, which are answered without waiting."""
+    to read. size: bytes of the log. made_size: bytes that were made of those that are converted or
+    compressed again. has_news: errors, which are answered without waiting."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
         self.found: list[tuple[Partition | None, int, Contribution]] = []
-        self.size = 0
+        self.size = self.made_size = 0
         self.has_news = False
         self.is_whole = False
 

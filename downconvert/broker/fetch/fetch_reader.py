@@ -33,7 +33,15 @@ from records.files.zero_copy import ZeroCopySend
 from records.logged import log_of
 from records.units import MiB
 
-from .contribution import Contribution, ConvertedSend, FetchPause, Reading, ReadLimits, nothing
+from .contribution import (
+    RECORDS_SIZE_MAX,
+    Contribution,
+    ConvertedSend,
+    FetchPause,
+    Reading,
+    ReadLimits,
+    nothing,
+)
 from .fetch_read import FetchRead
 from .fetch_request import FetchRequest
 from .fetch_session import Asked
@@ -197,7 +205,7 @@ class FetchReader:
         else:
             found: Contribution | Reading | None = self._exchange.work
             if found is None:
-                found = self._records(asked, topic, partition, up_to, start_offset, read.size)
+                found = self._records(read, asked, topic, partition, up_to, start_offset)
             if isinstance(found, Contribution):
                 contribution = found
             else:
@@ -206,7 +214,7 @@ class FetchReader:
                     return next(found)
                 except StopIteration as end:
                     contribution = end.value
-                self._note_conversion(contribution, read.size)
+                self._note_conversion(contribution, read)
             if request.is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
         if not self.is_reported and diverging is None:
@@ -218,21 +226,24 @@ class FetchReader:
 
     def _records(
         self,
+        read: FetchRead,
         asked: Asked,
         topic: Topic,
         partition: Partition,
         up_to: int,
         start_offset: int,
-        size: int,
     ) -> Contribution | Reading:
         """The records of a partition, or the turns in which they are read."""
-        request = self._request
+        request, size, made_size = self._request, read.size, read.made_size
         magic = request.magic
         if magic is None and asked.offset == up_to and asked.offset >= start_offset:
             return nothing(up_to)  # the usual case, found without reading
+        if made_size > self._broker.config.fetch_max_bytes:
+            return nothing(asked.offset)  # a later fetch gets them
         is_hard = request.version < FIRST_BATCH_WHOLE_SINCE
         max_bytes = max(0, min(asked.max_bytes, self.max_bytes - size))
-        limits = ReadLimits(max_bytes, first=is_hard or not size, is_hard=is_hard)
+        left = RECORDS_SIZE_MAX - made_size
+        limits = ReadLimits(max_bytes, is_hard or not size, is_hard, left)
         if magic is None and (request.version >= ZSTD_SINCE or request.is_follower):
             return read_as_is(
                 partition,
@@ -275,15 +286,17 @@ class FetchReader:
             reader=self._new_reader(),
         )
 
-    def _note_conversion(self, contribution: Contribution, size: int) -> None:
-        """Notes whether the client's fetches may take long. `size`: the bytes before this
-        partition's."""
+    def _note_conversion(self, contribution: Contribution, read: FetchRead) -> None:
+        """Notes how much was made, and whether the client's fetches may take long. `read`: the
+        partitions before."""
         records = contribution.records
+        if not isinstance(records, bytes | ZeroCopySend):
+            read.made_size += records.size
         if isinstance(records, LazyRecodedSend):
             self._exchange.client.is_converting = True
         elif self._request.magic is not None:
             made_size = records.size if isinstance(records, ConvertedSend) else 0
-            if size + max(contribution.source_size, made_size) > SMALL_SIZE_MAX:
+            if read.size + max(contribution.source_size, made_size) > SMALL_SIZE_MAX:
                 self._exchange.client.is_converting = True
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:

@@ -184,7 +184,7 @@ class _Conversion:
         try:
             if shared.ends is Ends.UNCACHED:
                 converted = yield from self._planned(rest, self.offset)
-                left = converted.size if room is None else room - shared.size
+                left = room - shared.size
                 if converted.size and left > 0:
                     sends.append(converted.to_send(min(left, converted.size)))
                 return self._contribution(sends, records.size)
@@ -215,7 +215,7 @@ class _Conversion:
                     break
                 converted = yield from self._planned(records, end)
                 used += records.size
-                left = converted.size if room is None else room - sum(send.size for send in sends)
+                left = room - sum(send.size for send in sends)
                 if min(left, converted.size) > 0:
                     sends.append(converted.to_send(min(left, converted.size)))
                 if not converted.is_whole or left < converted.size:

@@ -21,6 +21,7 @@ from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2, Codec
 from records.units import KiB, MiB
 
+from .contribution import RECORDS_SIZE_MAX
 from .conversion_cache import ConversionCache, kept_policy
 from .converted_chunk import WHOLE, Chunk, ChunkKey, Place
 
@@ -47,14 +48,14 @@ class Ends(Enum):
 
 class Asker(NamedTuple):
     """A client, and what it fetches. client: the number of its connection. room: the most bytes to
-    send, except for a first chunk; None: any number. wake: resumes the fetch after another thread
-    has had its turn at the same chunk."""
+    send, except for a first chunk. wake: resumes the fetch after another thread has had its turn at
+    the same chunk."""
 
     client: int
     magic: int
     offset: int
     policy: ConversionPolicy
-    room: int | None = None
+    room: int = RECORDS_SIZE_MAX
     wake: Wake = lambda: None
 
 
@@ -145,8 +146,7 @@ class SharedRangeBuilder:
                 return
             chunk, stats, start = found
             size_left = size - taken.source_size
-            room = self._asker.room
-            is_too_long = room is not None and taken.size + stats.bytes_out > room
+            is_too_long = taken.size + stats.bytes_out > self._asker.room
             if chunk.source_size > size_left or (taken.sends and is_too_long):
                 chunk.kept.release()
                 taken.ends = Ends.LATER if taken.sends else Ends.UNCACHED

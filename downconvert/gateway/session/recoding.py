@@ -143,7 +143,7 @@ def _readable(
             break
         room -= recoded.size
         sends.append(recoded.to_send())
-        if recoded.damage is not None:
+        if recoded.damage is not None or recoded.is_cut:
             break
     return JoinedSend(sends)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from downconvert import ConversionPolicy, convert
+from downconvert.broker.fetch.contribution import RECORDS_SIZE_MAX
 from downconvert.broker.fetch.conversion_cache import ASKED_MAX, PLAIN_REACH, ConversionCache
 from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Converting, Place
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
@@ -200,11 +201,11 @@ def appended(cache: ConversionCache, path: Path, count: int) -> FileRecords:
         (lambda size: 2 * size - 1, 1, Ends.LATER),
         (lambda size: 2 * size, 2, Ends.LATER),
         (lambda size: 3 * size, 3, Ends.ALL),
-        (lambda _: None, 3, Ends.ALL),
+        (lambda _: RECORDS_SIZE_MAX, 3, Ends.ALL),
     ],
 )
 def test_an_answer_has_the_whole_chunks_that_it_has_room_for(
-    tmp_path: Path, room: Callable[[int], int | None], count: int, ends: Ends
+    tmp_path: Path, room: Callable[[int], int], count: int, ends: Ends
 ) -> None:
     cache = ConversionCache(MemoryBudget(MiB))
     records = appended(cache, tmp_path, 3)

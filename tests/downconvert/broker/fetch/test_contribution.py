@@ -46,8 +46,9 @@ def test_records_fit_if_there_is_room_or_they_are_the_first(
 
 
 def test_only_a_hard_limit_counts_the_bytes_that_are_sent() -> None:
-    assert ReadLimits(7, first=False).room is None
-    assert ReadLimits(7, first=True).room is None
+    assert ReadLimits(7, first=False, left=9).room == 9
+    assert ReadLimits(7, first=True, left=9).room == 9
+    assert ReadLimits(7, first=True, is_hard=True, left=5).room == 5
     assert ReadLimits(7, first=False, is_hard=True).room == 7
     assert ReadLimits(7, first=True, is_hard=True).room == 7
     assert ReadLimits(0, first=True, is_hard=True).room == 0

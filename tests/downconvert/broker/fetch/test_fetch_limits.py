@@ -15,7 +15,7 @@ from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, MemoryRecords
-from tests.downconvert.broker.asking import answer, begin
+from tests.downconvert.broker.asking import answer, begin, frame
 from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.broker.transacting import Producing
 from tests.downconvert.broker.writable import writable_broker
@@ -250,3 +250,41 @@ def test_messages_of_several_segments_are_within_a_hard_limit(
                 (one,) = found(asked(broker, version, {"t": 0}, max_bytes=limit))
                 first = next(MemoryRecords(bytes(one.records)).batches())
                 assert first.size <= len(one.records) <= max(limit, first.size)
+
+
+def made(broker: Broker, version: int, *topics: str) -> list[int]:
+    """The bytes of each topic in an answer, for a client that gets everything uncompressed."""
+    body = request(broker, dict.fromkeys(topics, 0), max_wait_ms=0, min_bytes=0)
+    data = frame(ApiKey.Fetch, version, body, "")
+    exchange = broker.handle(Client(1, "127.0.0.1"), memoryview(data), 0.0)
+    while not exchange.is_done:
+        broker.tick(0.0)
+    return [len(one.records) for one in found(exchange)]
+
+
+@pytest.mark.parametrize("version", [*range(4), 4, 9])
+def test_records_that_become_large_use_up_the_brokers_limit(version: int, tmp_path: Path) -> None:
+    """Some hundred bytes of zeros become gigabytes, and there may be many partitions of them."""
+    bombs = {name: {0: [batch(0, size=20_000, codec=Codec.ZSTD)]} for name in "abc"}
+    with broker_of(tmp_path, bombs, fetch_max_bytes=30_000) as broker:
+        first, second, third = made(broker, version, *bombs)
+        assert min(first, second) > 20_000
+        assert third == 0
+        assert made(broker, version, "c")[0] > 20_000
+
+
+def test_an_answer_is_never_larger_than_its_length_can_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 100_000
+    monkeypatch.setattr("downconvert.broker.fetch.fetch_reader.RECORDS_SIZE_MAX", limit)
+    bombs = {
+        name: {
+            0: [batch(n, size=20_000, codec=Codec.ZSTD) for n in range(count)],
+            count: [batch(n, size=20_000, codec=Codec.ZSTD) for n in range(count, 9)],
+        }
+        for name, count in (("a", 3), ("b", 2), ("c", 9))
+    }
+    with broker_of(tmp_path, bombs) as broker:
+        assert made(broker, 3, "a", "b") == [100_000, 20_034]  # a first message comes whole
+        assert made(broker, 3, "c") == [100_000]

@@ -8,6 +8,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import ErrorCode
+from downconvert.conversion import recode
 from downconvert.gateway.session import recoding, turns
 from downconvert.gateway.session.exchanges import TURN_SIZE
 from downconvert.gateway.session.fetching import ANSWER_MAX
@@ -290,3 +291,15 @@ def test_errors_are_told_in_codes_that_the_client_knows(version: int, told: Erro
     failed = part(None, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     found, _ = run(body(0), answer(failed), version=version)
     assert found.responses[0].partitions[0].error_code == told
+
+
+def test_no_batch_is_left_out_behind_records_that_become_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One part has many batches that become large."""
+    monkeypatch.setattr(recode, "DECOMPRESSED_SIZE_MAX", 300_000)
+    data = b"".join(batch(n, codec=Codec.ZSTD, size=100_000) for n in range(9))
+    found, _ = run(body(0), answer(part(data)))
+    offsets = [base for base, _ in read_by_client(found.responses[0].partitions[0])]
+    assert 0 < len(offsets) < 9
+    assert offsets == list(range(len(offsets)))

@@ -24,7 +24,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         for index in topic.partitions
     ]
     codes = {name: _check(broker, name) for name in asked}
-    if any(codes.values()):
+    is_refused = any(codes.values())
+    if is_refused:
         not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
         codes = {name: code or not_attempted for name, code in codes.items()}
     else:
@@ -42,7 +43,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             ],
         )
         for topic in body.v3_and_below_topics
-        if topic.partitions
+        if topic.partitions or not is_refused  # as Kafka answers topics without partitions
     ]
     exchange.reply(Message(results_by_topic_v3_and_below=results))
 

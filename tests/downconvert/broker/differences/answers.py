@@ -65,19 +65,32 @@ def plain(value: Any, side: int, identities: Identities, name: str = "") -> Any:
 
 def _by_key(values: list[Any]) -> Any:
     """Elements by what they are about, where they say it; sorted, where they do not. A topic that
-    comes twice, as Kafka answers of partitions that have an error, is one."""
+    comes twice, as Kafka answers of partitions that have an error, is one. So is an element that
+    comes twice and is the same, where a request names it twice."""
     found: dict[str, Any] = {}
     if not all(map(_key, values)):
         return sorted(values, key=repr)
     for value in values:
         key = _key(value)
         before = found.get(key)
-        if before is not None and not isinstance(before.get("partitions"), dict):
-            return sorted(values, key=repr)
+        if before is not None and before != value:
+            value = _merged(before, value)
+            if value is None:
+                return sorted(values, key=repr)
         found[key] = value
-        if before is not None:
-            found[key] = {**value, "partitions": before["partitions"] | value["partitions"]}
     return found
+
+
+def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
+    """A topic with the partitions of both. None: they say different things."""
+    differing = [name for name in first if first[name] != second.get(name)]
+    for name in differing:
+        if not isinstance(first[name], dict) or not isinstance(second.get(name), dict):
+            return None
+        common = first[name].keys() & second[name].keys()
+        if any(first[name][one] != second[name][one] for one in common):
+            return None
+    return first | {name: first[name] | second[name] for name in differing}
 
 
 def _key(value: Any) -> str:

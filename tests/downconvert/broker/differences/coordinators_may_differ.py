@@ -26,7 +26,7 @@ def _only_ours(place: Place) -> bool:
     """A group here that has never had a member."""
     if (place.kafka, place.ours) == ("Dead", "Empty"):
         return not place.around[1]["protocol_type"]
-    if (place.kafka, place.ours) in ((69, 0), (25, 0)):
+    if (place.kafka, place.ours) in ((69, 0), (25, 0), (22, 25)):
         return True
     own = place.ours
     if not isinstance(own, dict) or place.kafka is not None:
@@ -51,7 +51,7 @@ def _is_refused_id(place: Place) -> bool:
 
 def _is_forgotten(place: Place) -> bool:
     """Whether Kafka does not know any more who joins."""
-    is_known = place.around[1].get("error_code") in (0, 23) or place.path.startswith("members.")
+    is_known = place.around[1].get("error_code") in (0, 23, 42) or place.path.startswith("members.")
     return is_known and place.around[0].get("error_code", 25) == 25
 
 
@@ -107,6 +107,17 @@ COORDINATORS: Final = (
         ),
     ),
     MayDiffer(
+        "OffsetFetch that names a group twice",
+        "an answer for each",
+        "one answer, for the last",
+        "A short request gets no long answer.",
+        lambda asked, _: (
+            asked.api is ApiKey.OffsetFetch
+            and asked.version >= 8
+            and len({one.group_id for one in asked.body.groups}) < len(asked.body.groups)
+        ),
+    ),
+    MayDiffer(
         "FindCoordinator of a share group",
         "15, COORDINATOR_NOT_AVAILABLE",
         "42, INVALID_REQUEST",
@@ -144,8 +155,8 @@ COORDINATORS: Final = (
         ),
     ),
     MayDiffer(
-        "A group whose only member was given an id, and has not joined yet",
-        "is gone when any topic is deleted",
+        "A group whose only member was given an id, and has not joined yet, or has just left",
+        "is gone when any topic is deleted, or a moment after",
         "is there",
         "The member is about to join.",
         lambda asked, place: (

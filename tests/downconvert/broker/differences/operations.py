@@ -53,6 +53,9 @@ WEIGHTS: Final[dict[ApiKey, int]] = {
     ApiKey.DeleteAcls: 1,
 }
 GROWING: Final = (ApiKey.DeleteTopics, ApiKey.CreatePartitions, ApiKey.CreateTopics)
+SUBJECTS: Final = {"name", "topic", "topic_id", "group_id", "resource_name"}  # of an element
+TWICE: Final = 0.1  # of the lists may name something twice
+UNANSWERED: Final = ("protocols", "resources")  # twice: Kafka never answers (AlterConfigs)
 ALONE: Final = ("replica_state", "transactions")  # of brokers that are no clients
 
 
@@ -64,9 +67,11 @@ class Operation:
     version: int
     body: Message
     client: int
+    has_unknown_tags: bool = False  # tagged fields that no server knows, at its end
 
     def __str__(self) -> str:
-        return f"{self.api.name} v{self.version} {self.body}"
+        tags = " and unknown tags" if self.has_unknown_tags else ""
+        return f"{self.api.name} v{self.version} {self.body}{tags}"
 
 
 def operation(random: Random, known: Known, versions: Mapping[ApiKey, range]) -> Operation:
@@ -76,7 +81,7 @@ def operation(random: Random, known: Known, versions: Mapping[ApiKey, range]) ->
     version = random.choice(versions[api])
     focus = Focus(random, known, spares_internal=api in GROWING)
     body = _message(schema(f"{api.name}Request").fields, version, focus)
-    return Operation(api, version, body, random.randrange(3))
+    return Operation(api, version, body, random.randrange(3), random.random() < 0.1)
 
 
 def creation(topic: str, partitions: int) -> Operation:
@@ -132,12 +137,18 @@ def _value(field: Field, version: int, focus: Focus) -> Any:
             return None
         if field.name in ("assignments", "configuration_keys") and random.random() < 0.8:
             return None if is_nullable else []
-        least = int(
-            "partition" in field.name or field.name == "groups"
-        )  # a topic without partitions is nothing
-        count = max(least, random.choice((1, 1, 1, 0, 2)))
-        made = [_element(field, version, focus) for _ in range(count)]
-        return _distinct(made) if field.name != "topic_names" else made
+        # Mostly no topic is without partitions: that is nothing.
+        has_parts = "partition" in field.name and random.random() < 0.95
+        least = has_parts or field.name == "groups"
+        count = max(int(least), random.choice((1, 1, 1, 0, 2, 3)))
+        made = []
+        for number in range(count):
+            if number and SUBJECTS & {one.name for one in field.fields}:
+                focus.turn()
+            made.append(_element(field, version, focus))
+        has_twice = field.name == "topic_names" or random.random() < TWICE
+        has_twice = has_twice and field.name not in UNANSWERED
+        return made if has_twice else _distinct(made)
     if is_nullable and field.name not in ("transactional_id",) and random.random() < 0.05:
         return None
     return _element(field, version, focus)

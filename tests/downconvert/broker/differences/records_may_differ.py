@@ -1,5 +1,6 @@
 """Where answers about records may differ: Fetch, Produce, ListOffsets, DescribeLogDirs."""
 
+from collections import Counter
 from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey
@@ -7,7 +8,7 @@ from downconvert.protocol.schemas import ApiKey
 from .answers import Place
 from .difference import MayDiffer
 from .operations import Operation
-from .values import UNKNOWN_ID
+from .values import DAMAGED, UNKNOWN_ID
 
 LOOKING: Final = (
     *(ApiKey.Fetch, ApiKey.ListOffsets, ApiKey.DescribeLogDirs, ApiKey.DescribeProducers),
@@ -72,7 +73,73 @@ def _is_marker(batch: tuple[Any, ...]) -> bool:
     return all(len(record) == 2 for record in batch[2])
 
 
+def _names_twice(asked: Operation) -> bool:
+    """Whether a produce names a partition more than once."""
+    counts = Counter(
+        (topic.name, topic.topic_id, one.index)
+        if hasattr(topic, "topic_id")
+        else (topic.name, one.index)
+        for topic in asked.body.topic_data
+        for one in topic.partition_data
+    )
+    return any(count > 1 for count in counts.values())
+
+
+def _is_damaged(asked: Operation) -> bool:
+    """Whether a produce has damaged records."""
+    return asked.api is ApiKey.Produce and any(
+        DAMAGED in repr(one.records)
+        for topic in asked.body.topic_data
+        for one in topic.partition_data
+    )
+
+
+def _has_negative_limit(asked: Operation) -> bool:
+    if asked.api is not ApiKey.Fetch:
+        return False
+    limits = [each.partition_max_bytes for one in asked.body.topics for each in one.partitions]
+    return any(limit < 0 for limit in (getattr(asked.body, "max_bytes", 0), *limits))
+
+
 RECORDS: Final = (
+    MayDiffer(
+        "Produce of damaged records",
+        "2, CORRUPT_MESSAGE, or -1, UNKNOWN_SERVER_ERROR, often for all partitions",
+        "2, CORRUPT_MESSAGE, or 87, INVALID_RECORD, for that partition; others are written",
+        "Damage in one partition does not keep others from being written.",
+        lambda asked, place: _is_damaged(asked) and place.around[0].get("error_code") in (2, -1),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Fetch with a negative limit of bytes",
+        "-1, UNKNOWN_SERVER_ERROR, where there are records",
+        "as with the limit 0",
+        "A first batch comes whole, whatever the limit.",
+        lambda asked, _: _has_negative_limit(asked),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce that names a partition twice",
+        "only the last records are written, and answered",
+        "all of them, each with an answer",
+        "No records are lost.",
+        lambda asked, _: asked.api is ApiKey.Produce and _names_twice(asked),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Fetch, ListOffsets with the replica id of a broker, from a client that is none",
+        "as to that broker",
+        "29, TOPIC_AUTHORIZATION_FAILED, or 31, CLUSTER_AUTHORIZATION_FAILED",
+        "A follower's fetch says that it has the records before it: that commits them.",
+        lambda asked, _: getattr(asked.body, "replica_id", -1) not in (-1, -2),
+    ),
+    MayDiffer(
+        "Fetch, ListOffsets with an isolation level that there is not",
+        "-1, UNKNOWN_SERVER_ERROR, or no error where nothing is read",
+        "42, INVALID_REQUEST",
+        "The request is wrong, and not the server.",
+        lambda asked, _: getattr(asked.body, "isolation_level", 0) not in (0, 1),
+    ),
     MayDiffer(
         "Fetch of a range that begins with markers, by a client that reads uncommitted",
         "the markers",
@@ -161,7 +228,7 @@ RECORDS: Final = (
     MayDiffer(
         "Produce in a transaction, of records that the topic refuses, to a partition not in it",
         "48, INVALID_TXN_STATE",
-        "32, INVALID_RECORD",
+        "32, INVALID_TIMESTAMP",
         "Nothing is written. Which of two errors is said makes no difference.",
         lambda asked, place: (
             asked.api is ApiKey.Produce

@@ -43,7 +43,7 @@ READING: Final = {
 AGAIN, PAUSE = 100, 0.02  # how often Kafka is asked again, and how long after (seconds)
 SESSIONS_SINCE: Final = 7
 WAITING: Final = {ApiKey.JoinGroup, ApiKey.SyncGroup}
-BUSY: Final = {"14", "15", "16", "51"}  # a coordinator that asks to be asked again
+BUSY: Final = {"14", "15", "16", "51", "68"}  # a coordinator, or a group, that is not ready yet
 ADMIN: Final = {
     ApiKey.CreateTopics,
     ApiKey.DeleteTopics,
@@ -149,9 +149,10 @@ class _Block:
                 time.sleep(PAUSE)
                 pair.send_again(bodies, SIDES if self.run.servers.is_gateway else (KAFKA,))
             else:
-                pair.send(asked.api, asked.version, asked.body, bodies)
-            answered = pair.hear(MOMENT if asked.api in WAITING else PATIENCE)
-            if asked.api in WAITING and answered != [True, True]:
+                pair.send(asked, bodies)
+            waits = asked.api in WAITING or bool(getattr(asked.body, "max_wait_ms", 0))
+            answered = pair.hear(MOMENT if waits else PATIENCE)
+            if waits and answered != [True, True]:
                 answered = pair.hear(PATIENCE / 10) if any(answered) else answered
             if answered == [False, False]:
                 break  # it waits for others
@@ -165,8 +166,7 @@ class _Block:
                 break
         for other in self.pairs:
             if other is not pair and other.asked is not None and any(other.hear(0.0)):
-                api, version, body = other.asked
-                earlier = Operation(api, version, body, 0)
+                earlier = other.asked
                 answered = other.hear(PATIENCE / 10)
                 if answered == [True, True]:
                     yield from self._compared(other, number, earlier)

@@ -17,15 +17,16 @@ from typing import Any, Final
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
 from downconvert.protocol.errors import BadRequestError
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import parsed
+from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.broker.talking import Talk
 from tests.downconvert.gateway.serving import gateway
 from tests.downconvert.storage.logs import UNSYNCED
 from tests.kafka_server import NEW, running
 
 from .identities import SIDES
+from .operations import Operation
 
 Address = tuple[str, int]
 PROPERTIES: Final = {
@@ -37,6 +38,7 @@ PATIENCE: Final = 20.0  # seconds for an answer that has to come
 MOMENT: Final = 0.15  # in which an answer comes that does not wait for another client
 SETTLE: Final = 10.0
 KNOWN: Final = set(ApiKey)
+UNKNOWN_TAGS: Final = bytes((2, 90, 0, 91, 3)) + b"abc"  # two: 90 without bytes, and 91
 # Requests that prepare data, in versions that both brokers take. From version 5 on, responses to
 # CreateTopics have the settings, and each broker has its own.
 PREPARING: Final = {
@@ -56,8 +58,8 @@ class Pair:
         self._addresses = addresses
         self._talks = [Talk(address, seconds=PATIENCE) for address in addresses]
         self._heard: list[bytes | None] = [None, None]
-        self.asked: tuple[ApiKey, int, Message] | None = None
-        self._last: tuple[ApiKey, int, Message] | None = None
+        self.asked: Operation | None = None
+        self._last: Operation | None = None
 
     def close(self) -> None:
         for talk in self._talks:
@@ -68,18 +70,18 @@ class Pair:
         self.close()
         self._talks = [Talk(address, seconds=PATIENCE) for address in self._addresses]
 
-    def send(self, api: ApiKey, version: int, body: Message, bodies: list[Any]) -> None:
-        self.asked, self._heard = (api, version, body), [None, None]
+    def send(self, asked: Operation, bodies: list[Any]) -> None:
+        self.asked, self._heard = asked, [None, None]
         for talk, one in zip(self._talks, bodies, strict=True):
-            talk.send(api, version, one)
+            talk.send_frame(_frame(asked, one))
 
     def send_again(self, bodies: list[Any], sides: tuple[int, ...]) -> None:
         """To these servers only; the other answer is the one that came before."""
         assert self._last is not None
-        api, version, _ = self.asked = self._last
+        self.asked = self._last
         for side in sides:
             self._heard[side] = None
-            self._talks[side].send(api, version, bodies[side])
+            self._talks[side].send_frame(_frame(self.asked, bodies[side]))
 
     def hear(self, seconds: float) -> list[bool]:
         """Which servers have answered, or ended the connection, within that time."""
@@ -100,9 +102,18 @@ class Pair:
     def answers(self) -> list[Message | None]:
         """Both answers; None of a server that ended the connection."""
         assert self.asked is not None
-        api, version, _ = self._last = self.asked
+        asked = self._last = self.asked
         self.asked = None
-        return [_read(api, version, frame) if frame else None for frame in self._heard]
+        return [_read(asked.api, asked.version, one) if one else None for one in self._heard]
+
+
+def _frame(asked: Operation, body: Message) -> bytes:
+    """A request as one server gets it. A flexible one ends with the number of its tagged fields,
+    and none of ours has any there."""
+    made = frame(asked.api, asked.version, body)
+    if not asked.has_unknown_tags or not is_flexible(asked.api, asked.version) or made[-1]:
+        return made
+    return made[:-1] + UNKNOWN_TAGS
 
 
 def _versions(talk: Talk) -> dict[int, range]:

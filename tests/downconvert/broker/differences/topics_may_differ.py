@@ -6,7 +6,8 @@ from downconvert.protocol.schemas import ApiKey
 
 from .difference import MayDiffer
 
-TOPIC, BROKER, NO_TYPE = 2, 4, 99  # types of resources
+TOPIC, BROKER, METRICS = 2, 4, 16  # types of resources
+KNOWN: Final = (TOPIC, BROKER, METRICS)
 ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
 
 
@@ -54,6 +55,22 @@ TOPICS: Final = (
         ),
     ),
     MayDiffer(
+        "IncrementalAlterConfigs with an operation that there is not",
+        "-1, UNKNOWN_SERVER_ERROR, for all topics, or the error of another setting",
+        "42, INVALID_REQUEST, for that topic",
+        "The request is wrong, and not the server.",
+        lambda asked, place: (
+            asked.api is ApiKey.IncrementalAlterConfigs
+            and place.is_in("error_code")
+            and any(
+                config.config_operation not in range(4)
+                for one in asked.body.resources
+                for config in one.configs
+            )
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
         "DescribeConfigs of a broker",
         "all of its settings",
         "those that clients and tools look at",
@@ -69,7 +86,7 @@ TOPICS: Final = (
         "The others have settings.",
         lambda asked, _: (
             asked.api is ApiKey.DescribeConfigs
-            and any(one.resource_type == NO_TYPE for one in asked.body.resources)
+            and any(one.resource_type not in KNOWN for one in asked.body.resources)
         ),
     ),
     MayDiffer(

@@ -12,6 +12,7 @@ from downconvert.protocol.consumer_protocol import Subscription, write_subscript
 from downconvert.protocol.schemas import Message
 from records import Codec, Record, TimestampType, build
 from records.formats import V0, V1, V2
+from tests.damage import mutated
 
 from .identities import Rendered, Token
 
@@ -30,9 +31,15 @@ VALUES: Final[dict[ConfigType, tuple[str, ...]]] = {
     ConfigType.DOUBLE: ("0.5", "1", "0", ".25", "1.5", "-0.1", "0.0001", "x"),
     ConfigType.LIST: ("compact", "delete", "", "compact,delete", "0:1", "*", "0:1,", "a"),
 }
-# Limits that no transaction's marker fits into. In such a topic Kafka never ends a transaction, and
-# answers 51, CONCURRENT_TRANSACTIONS, for ever.
-MARKERS_FIT: Final = "max.message.bytes", "+112", ("1", "19", "0", "+12")
+# Values with which answers are a matter of luck, and what is taken in their place. No transaction's
+# marker fits into so small a limit: Kafka never ends a transaction there, and answers 51,
+# CONCURRENT_TRANSACTIONS, for ever. Records may be a few milliseconds old when they come.
+IN_PLACE_OF: Final = {
+    "max.message.bytes": ("+112", ("1", "19", "0", "+12")),
+    "message.timestamp.after.max.ms": ("500", ("1", " 7 ")),
+    "message.timestamp.before.max.ms": ("500", ("1", " 7 ")),
+    "message.timestamp.difference.max.ms": ("500", ("1", " 7 ")),
+}
 FIXED: Final[dict[str, tuple[Any, ...]]] = {
     "operation": (2, 3),
     "permission_type": (3,),
@@ -57,17 +64,17 @@ FIXED: Final[dict[str, tuple[Any, ...]]] = {
     "last_fetched_epoch": (-1, -1, 0, 1),
     "leader_epoch": (0, 0, 1, -1),
     "log_start_offset": (-1,),
-    "max_bytes": (1 << 20,),
+    "max_bytes": (1 << 20, 1 << 20, 1 << 20, 0, 150, -1),
     "max_num_offsets": (1, 5, 0),
-    "max_wait_ms": (0,),
-    "min_bytes": (0, 1),
+    "max_wait_ms": (0, 0, 0, 0, 600),
+    "min_bytes": (0, 1, 1, 200),
     "num_partitions": (1, 1, 2, 3, -1, 0),
     "offset": (0, 1, 2, 10, -1, -2),
-    "partition_max_bytes": (1 << 20, 1 << 20, 100),
+    "partition_max_bytes": (1 << 20, 1 << 20, 100, 0),
     "pattern_type_filter": (1, 3),
     "rack_id": ("",),
     "rebalance_timeout_ms": (600_000,),
-    "replica_id": (-1,),
+    "replica_id": (-1, -1, -1, -2),
     "replication_factor": (1, 1, 1, -1, 0, 2),
     "resource_type": (2, 2, 2, 2, 4, 16, 99),
     "retention_time_ms": (-1,),
@@ -78,6 +85,16 @@ FIXED: Final[dict[str, tuple[Any, ...]]] = {
     "types_filter": ("classic", "x"),
     "timestamp": (-1, -2, -3, -4, 0, LATER, int(time.time() * 1000) + LATER),
     "transaction_timeout_ms": (600_000, 600_000, 10**9, 0),
+}
+LIMITS: Final = {  # the lowest and the highest value
+    f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)
+}
+DAMAGED: Final = "damaged by"  # in the words for some batches
+DAMAGED_SHARE: Final = 0.1
+NO_LIMITS: Final = {  # Kafka would wait for so long, or adds them up to a negative number
+    "num_partitions",
+    *("max_wait_ms", "timeout_ms", "transaction_timeout_ms", "session_timeout_ms"),
+    *("rebalance_timeout_ms", "retention_time_ms", "commit_timestamp", "session_id"),
 }
 METADATA: Final = write_subscription(Subscription(("none",)))
 
@@ -140,20 +157,26 @@ class Focus:
         odd = (self._nobody, *BAD_NAMES)
         self._odd_topics = odd if spares_internal else (*odd, *OWN_TOPICS)
         self.known, self.random = known, random
-        self.topic = random.choice(known.topics())
-        self.group = random.choice(known.groups())
-        members = [one for one in known.members if one.group == self.group]
-        self.member = random.choice([*members, Member(self.group, "", -1)])
+        self.turn()
         self.transactional_id: str | None = random.choice([*known.transactional_ids(), None])
         self.producer: tuple[Token | int, int] = known.producers.get(
             self.transactional_id, (-1, -1)
         )
         self.is_odd = random.random() < 0.25  # some of its fields make no sense
 
+    def turn(self) -> None:
+        """The next element of a list may be about another topic, group and member."""
+        self.topic = self.random.choice(self.known.topics())
+        self.group = self.random.choice(self.known.groups())
+        members = [one for one in self.known.members if one.group == self.group]
+        self.member = self.random.choice([*members, Member(self.group, "", -1)])
+
     def value(self, name: str, kind: str) -> Any:
         """A value for a field, by its name and its type."""
         random = self.random
         if self.is_odd and random.random() < 0.3:
+            if name not in NO_LIMITS and kind in LIMITS and random.random() < 0.3:
+                return random.choice(LIMITS[kind])
             odd = self._odd(name, kind)
             if odd is not None:
                 return odd
@@ -237,11 +260,21 @@ class Focus:
             return name, None
         values = (setting.default, *VALUES[setting.type])
         value = self.random.choice(values)
-        limit, enough, too_small = MARKERS_FIT
-        return name, enough if name == limit and value in too_small else value
+        enough, too_small = IN_PLACE_OF.get(name, ("", ()))
+        return name, enough if value in too_small else value
 
     def records(self, version: int) -> Rendered:
-        """A batch for this version of Produce: of the producer in focus, or of none."""
+        """A batch for this version of Produce, some of them damaged."""
+        made, seed = self._batch(version), self.random.random()
+        if self.random.random() >= DAMAGED_SHARE:
+            return made
+        return Rendered(
+            f"{made.said}, {DAMAGED} {seed}",
+            lambda id_of: mutated(made.make(id_of), Random(seed)),
+        )
+
+    def _batch(self, version: int) -> Rendered:
+        """Of the producer in focus, or of none."""
         random = self.random
         count = random.choice((1, 2, 3))
         codec = random.choice(tuple(Codec))

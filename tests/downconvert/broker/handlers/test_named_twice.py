@@ -184,7 +184,7 @@ def test_the_last_offset_counts_where_records_are_deleted_and_is_answered_once(
     assert partition.start_offset == 0
 
 
-def test_a_topic_of_which_no_partition_is_named_has_no_answer(broker: Broker) -> None:
+def test_a_topic_of_which_no_partition_is_named_is_answered_as_by_kafka(broker: Broker) -> None:
     asked = [
         Message(name="t", partitions=[], partition_indexes=[]),
         Message(name="u", partitions=[0], partition_indexes=[0]),
@@ -195,11 +195,13 @@ def test_a_topic_of_which_no_partition_is_named_has_no_answer(broker: Broker) ->
     assert [one.name for one in group.topics] == ["u"]
     producer = Producing(broker, "y")
     producer.begin()
-    body = Message(
-        v3_and_below_transactional_id=producer.name,
-        v3_and_below_producer_id=producer.id,
-        v3_and_below_producer_epoch=producer.epoch,
-        v3_and_below_topics=asked,
-    )
-    answer = ask(broker, ApiKey.AddPartitionsToTxn, 3, body)
-    assert [one.name for one in answer.results_by_topic_v3_and_below] == ["u"]
+    for index, answered in ((0, ["t", "u"]), (99, ["u"])):
+        asked[1].partitions = [index]
+        body = Message(
+            v3_and_below_transactional_id=producer.name,
+            v3_and_below_producer_id=producer.id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=asked,
+        )
+        answer = ask(broker, ApiKey.AddPartitionsToTxn, 3, body)
+        assert [one.name for one in answer.results_by_topic_v3_and_below] == answered

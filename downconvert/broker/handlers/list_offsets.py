@@ -6,8 +6,8 @@ and gets their first offsets. From version 1 on the response is one record's off
 Not here: searching (storage)."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from collections.abc import Generator, Iterator
+from typing import Final
 
 from downconvert.access.replica_ids import CONSUMER, DEBUG_CONSUMER
 from downconvert.broker.exchange import Exchange
@@ -37,40 +37,62 @@ SINCE: Final = {
 }
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 UNKNOWN: Final = -1  # an offset, a timestamp
-Files: TypeAlias = list[tuple[int, int]]  # offsets, and times in milliseconds
-Found: TypeAlias = dict[Partition, Files]
+PARTITIONS_A_TURN: Final = 16
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    body = exchange.request.body
-    topics = body.topics
-    asked = Counter(
+    exchange.work_on(_answers(broker, exchange, broker.time_of_day.at(now)), now)
+
+
+def _answers(broker: BrokerState, exchange: Exchange, now: float) -> Generator[None, None, Message]:
+    """Looks up some partitions in each turn: a search by time reads the log."""
+    topics, version = exchange.request.body.topics, exchange.request.version
+    counts = Counter(
         (topic.name, one.partition_index) for topic in topics for one in topic.partitions
     )
+    found: dict[tuple[str, int, int, int], Message] = {}  # what comes twice is looked up once
     answers = []
-    looked_at: Found = {}
     for topic in topics:
         results = []
         for one in topic.partitions:
-            result = Message(partition_index=one.partition_index)
-            try:
-                check_isolation(body.isolation_level)
-                if exchange.request.version and asked[topic.name, one.partition_index] > 1:
-                    raise ApiError(ErrorCode.INVALID_REQUEST)
-                _check_timestamp(one.timestamp, exchange.request.version)
-                partition = broker.topics.partition(topic.name, one.partition_index)
-                if partition is None:
-                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                _answer(partition, one, exchange, broker.time_of_day.at(now), result, looked_at)
-            except ApiError as error:
-                result.error_code = error.code
-            except (StorageError, OSError):
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            except RecordsError:
-                result.error_code = ErrorCode.CORRUPT_MESSAGE
-            results.append(result)
+            asked = topic.name, one.partition_index, one.timestamp, one.max_num_offsets
+            if asked not in found:
+                if found and not len(found) % PARTITIONS_A_TURN:
+                    yield
+                is_twice = bool(version) and counts[topic.name, one.partition_index] > 1
+                found[asked] = _result(broker, exchange, topic.name, one, now, is_twice=is_twice)
+            results.append(found[asked])
         answers.append(Message(name=topic.name, partitions=results))
-    exchange.reply(Message(topics=answers))
+    return Message(topics=answers)
+
+
+def _result(
+    broker: BrokerState,
+    exchange: Exchange,
+    topic: str,
+    asked: Message,
+    now: float,
+    *,
+    is_twice: bool,
+) -> Message:
+    """The offset for one partition, or its error. `is_twice`: the request names it again."""
+    result = Message(partition_index=asked.partition_index)
+    try:
+        check_isolation(exchange.request.body.isolation_level)
+        if is_twice:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        _check_timestamp(asked.timestamp, exchange.request.version)
+        partition = broker.topics.partition(topic, asked.partition_index)
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        _answer(partition, asked, exchange, now, result)
+    except ApiError as error:
+        result.error_code = error.code
+    except (StorageError, OSError):
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    except RecordsError:
+        result.error_code = ErrorCode.CORRUPT_MESSAGE
+    return result
 
 
 def _check_timestamp(timestamp: int, version: int) -> None:
@@ -79,19 +101,14 @@ def _check_timestamp(timestamp: int, version: int) -> None:
 
 
 def _answer(
-    partition: Partition,
-    asked: Message,
-    exchange: Exchange,
-    now: float,
-    result: Message,
-    looked_at: Found,
+    partition: Partition, asked: Message, exchange: Exchange, now: float, result: Message
 ) -> None:
     body, version = exchange.request.body, exchange.request.version
     timestamp = asked.timestamp
     partition.check(asked.current_leader_epoch, leader=body.replica_id != DEBUG_CONSUMER)
     if version == 0:
         result.old_style_offsets = segment_offsets(
-            partition, timestamp, asked.max_num_offsets, body.replica_id, now, looked_at
+            partition, timestamp, asked.max_num_offsets, body.replica_id, now
         )
         return
     is_consumer = body.replica_id == CONSUMER
@@ -116,42 +133,31 @@ def _answer(
 
 
 def segment_offsets(
-    partition: Partition, timestamp: int, count: int, replica_id: int, now: float, found: Found
+    partition: Partition, timestamp: int, count: int, replica_id: int, now: float
 ) -> list[int]:
     """The first offsets of the segments with files not changed after `timestamp`. The log's end
     counts as the youngest. Descending, at most `count`.
 
-    A consumer gets the high watermark instead of offsets above it. `found`: the files that the
-    same request has looked at. It may name a partition many times."""
-    files = found.get(partition)
-    if files is None:
-        files = found[partition] = _files(partition, now)
-    taken = len(files)
-    if timestamp == EARLIEST:
-        taken = min(taken, 1)
-    elif timestamp != LATEST:
-        while taken and files[taken - 1][1] > timestamp:
-            taken -= 1
-    first = max(0, taken - max(0, count))
-    offsets = sorted((offset for offset, _ in files[first:taken]), reverse=True)
-    high_watermark = partition.high_watermark
-    if replica_id == CONSUMER and offsets and offsets[0] > high_watermark:
-        return [high_watermark, *(offset for offset in offsets if offset <= high_watermark)]
-    return offsets
-
-
-def _files(partition: Partition, now: float) -> Files:
-    """The first offset of each segment, and when its file was changed. Then the log's end."""
+    A consumer gets the high watermark instead of offsets above it."""
     with partition.lock:
         start, end = partition.start_offset, partition.end_offset
         segments = list(partition.log.segments)
-        files = [
+        found = [
             (max(segment.base_offset, start), segment.path().stat().st_mtime_ns // 1_000_000)
             for segment in segments
         ]
         if segments and partition.log.end_of(segments[-1]):
-            files.append((end, int(now * 1000)))
-    return files
+            found.append((end, int(now * 1000)))
+    if timestamp == EARLIEST:
+        found = found[:1]
+    elif timestamp != LATEST:
+        while found and found[-1][1] > timestamp:
+            found.pop()
+    offsets = sorted((offset for offset, _ in found[-count:] if count > 0), reverse=True)
+    high_watermark = partition.high_watermark
+    if replica_id == CONSUMER and offsets and offsets[0] > high_watermark:
+        return [high_watermark, *(offset for offset in offsets if offset <= high_watermark)]
+    return offsets
 
 
 def find(partition: Partition, timestamp: int) -> tuple[int, int] | None:

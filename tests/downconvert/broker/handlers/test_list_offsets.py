@@ -4,6 +4,7 @@ Not here: the same requests to Kafka (test_differential.py)."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from downconvert.storage import Segment
 from records import build_marker
 from records.batches.control import ControlRecordType
 from records.formats import V0
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import answer, ask, begin
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.broker.transacting import NOW, Producing
 from tests.downconvert.broker.writable import writable_broker
@@ -173,3 +174,43 @@ def test_an_isolation_level_that_there_is_not_is_refused(version: int, tmp_path:
             listed(broker, version, -1, isolation_level=level).error_code for level in (0, 1, 2, -1)
         ]
     assert codes == [0, 0, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST]
+
+
+def test_a_request_of_many_partitions_is_answered_in_turns(tmp_path: Path) -> None:
+    """Other clients of the thread are served in between."""
+    with writable_broker(tmp_path, "t", partitions=40) as broker:
+        asked = [Message(partition_index=index, timestamp=5) for index in range(40)]
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
+        exchange, turns = begin(broker, ApiKey.ListOffsets, 1, body), 1
+        while not exchange.is_done:
+            broker.tick(0.0)
+            turns += 1
+        (topic,) = answer(exchange).topics
+        one = begin(broker, ApiKey.ListOffsets, 1, body_of(0))
+    assert turns == 3
+    assert [one.partition_index for one in topic.partitions] == list(range(40))
+    assert one.is_done
+
+
+def body_of(*indices: int) -> Message:
+    asked = [Message(partition_index=index, timestamp=-1, max_num_offsets=9) for index in indices]
+    return Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
+
+
+def test_version_0_looks_at_the_files_of_a_partition_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request of a megabyte names a partition a hundred thousand times."""
+    looks = []
+    path = Segment.path
+
+    def counted(segment: Segment, *arguments: Any) -> Path:
+        looks.append(segment)
+        return path(segment, *arguments)
+
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        ask(broker, ApiKey.ListOffsets, 0, body_of(0))
+        monkeypatch.setattr(Segment, "path", counted)
+        (topic,) = ask(broker, ApiKey.ListOffsets, 0, body_of(*[0] * 1000)).topics
+    assert [one.old_style_offsets for one in topic.partitions] == [[6, 3, 0]] * 1000
+    assert len(looks) < 20

@@ -77,7 +77,9 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         reason = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
     check_free(broker, name)
-    config = check({one.name: one.value for one in topic.configs})
+    given = {one.name: one.value for one in topic.configs}  # of two values the last one counts
+    given |= {one.name: None for one in topic.configs if one.value is None}  # which is refused
+    config = check(given)
     count = _partitions_count(broker, topic)
     topic_id = bytes(16)
     if not validate_only:

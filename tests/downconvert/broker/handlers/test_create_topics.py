@@ -230,3 +230,17 @@ def test_each_topic_has_a_turn_of_its_own(tmp_path: Path) -> None:
         broker.finished(gone, 0.0)
         broker.tick(0.0)
         assert list(broker.topics) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [(["1", "2"], "2"), (["1", None], None), ([None, "2"], None)],
+)
+def test_the_last_value_of_a_setting_counts_and_none_of_them_may_be_null(
+    tmp_path: Path, values: list[str | None], expected: str | None
+) -> None:
+    with writable_broker(tmp_path) as broker:
+        asked = topic("t", configs=[Message(name="retention.ms", value=one) for one in values])
+        assert code(broker, asked) == (0 if expected else ErrorCode.INVALID_CONFIG)
+        made = broker.topics.get("t")
+        assert (made and made.config) == (expected and {"retention.ms": expected})

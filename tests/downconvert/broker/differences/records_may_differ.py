@@ -107,7 +107,10 @@ RECORDS: Final = (
         "2, CORRUPT_MESSAGE, or -1, UNKNOWN_SERVER_ERROR, often for all partitions",
         "2, CORRUPT_MESSAGE, or 87, INVALID_RECORD, for that partition; others are written",
         "Damage in one partition does not keep others from being written.",
-        lambda asked, place: _is_damaged(asked) and place.around[0].get("error_code") in (2, -1),
+        lambda asked, place: (
+            _is_damaged(asked)
+            and (place.around[0].get("error_code") in (2, -1) or place.ours in (2, 87))
+        ),
         keeps_step=False,
     ),
     MayDiffer(

@@ -92,7 +92,7 @@ LIMITS: Final = {  # the lowest and the highest value
 DAMAGED: Final = "damaged by"  # in the words for some batches
 DAMAGED_SHARE: Final = 0.1
 NO_LIMITS: Final = {  # Kafka would wait for so long, or adds them up to a negative number
-    "num_partitions",
+    *("count", "num_partitions"),
     *("max_wait_ms", "timeout_ms", "transaction_timeout_ms", "session_timeout_ms"),
     *("rebalance_timeout_ms", "retention_time_ms", "commit_timestamp", "session_id"),
 }

@@ -206,12 +206,14 @@ class Broker(BrokerState):
         return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
     def takes_long(self, frame: memoryview) -> bool:
-        """Whether a request names thousands of things, or converts records that it sends: a produce
-        of an old version, or into a topic with another codec. Cheap. (A fetch may convert: its
-        first response shows how much.)"""
+        """Whether a request names thousands of things, in itself or by its fetch session, or
+        converts records that it sends: a produce of an old version, or into a topic with another
+        codec. Cheap. (A fetch may convert: its first response shows how much.)"""
         if len(frame) < API.size:
             return False
         key, version = API.unpack_from(frame)
+        if key == ApiKey.Fetch and self.fetch_sessions.large and len(frame) <= LARGE_SIZE:
+            return self._continues_large_session(frame)
         if key != ApiKey.Produce:
             return len(frame) > LARGE_SIZE
         if not self.config.is_writable:
@@ -220,15 +222,24 @@ class Broker(BrokerState):
             return True
         return self.topics.has_rewriting and self._rewrites(frame)
 
+    def _continues_large_session(self, frame: memoryview) -> bool:
+        request = self._request_in(frame)
+        return request is not None and request.body.session_id in self.fetch_sessions.large
+
     def _rewrites(self, frame: memoryview) -> bool:
+        request = self._request_in(frame)
+        return request is not None and produce.has_rewriting(self, request)
+
+    def _request_in(self, frame: memoryview) -> Request | None:
+        """None: it is malformed, or not served. Handling it reports that."""
         try:
             header = parse_header(frame)
             api = self.apis.get(header.api)
             if api is None or header.version not in api.versions:
-                return False
-            return produce.has_rewriting(self, parse_body(header, frame))
-        except BadRequestError:  # handling the request reports it
-            return False
+                return None
+            return parse_body(header, frame)
+        except BadRequestError:
+            return None
 
     def finished(self, exchange: Exchange, now: float | None = None) -> None:
         """Releases what an exchange holds: its response is sent, or its client has gone. Called

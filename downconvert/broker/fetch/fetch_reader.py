@@ -56,6 +56,8 @@ UNKNOWN: Final = -1  # an offset, an epoch
 # tens if everything is compressed again.
 MEASURED_SIZE_MAX: Final = MiB
 
+PARTITIONS_A_TURN: Final = 1_000  # some milliseconds, if there is little to read
+
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -110,8 +112,8 @@ class FetchReader:
     ) -> FetchPause | None:
         """Reads further partitions into `read`, as many as fit a turn. Returns the pause that must
         follow. None: all are read."""
-        measured = 0
-        for asked in asked_for[len(read.results) :]:
+        measured, start = 0, len(read.results)
+        for asked in asked_for[start : start + PARTITIONS_A_TURN]:
             if measured >= MEASURED_SIZE_MAX:
                 return FetchPause.TURN
             before = read.size
@@ -120,6 +122,8 @@ class FetchReader:
                 return pause
             if not isinstance(read.results[-1].records, ZeroCopySend):
                 measured += read.size - before
+        if len(read.results) < len(asked_for):
+            return FetchPause.TURN
         read.is_whole = True
         return None
 

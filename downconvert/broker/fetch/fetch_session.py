@@ -26,6 +26,8 @@ UNKNOWN: Final = -1  # an offset
 # A session without a request for this long may be evicted by any other [FetchSession.scala].
 IDLE_MAX: Final = 120.0  # seconds
 
+LARGE: Final = 1_000  # partitions, with which a request takes more than a few milliseconds
+
 # For all sessions together. A partition takes some 300 bytes. A request of 100 MB names millions.
 PARTITIONS_MAX: Final = 200_000
 
@@ -147,6 +149,7 @@ class FetchSessions:
         # An id that cannot be guessed: a client that knows it can put the session out of step.
         self._random = random or SystemRandom().randint
         self._sessions: dict[int, Session] = {}  # the most recently used one is at the end
+        self.large: set[int] = set()  # the ids of those with many partitions
         self._partitions = 0
         self._lock = Lock()
 
@@ -207,6 +210,7 @@ class FetchSessions:
             if partitions:
                 raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return Sessionless(list(asked.values()))  # a partition both asked for and forgotten
+        self._note_size(session)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.last_used = now
         self._sessions[session.id] = self._sessions.pop(session.id)
@@ -225,6 +229,7 @@ class FetchSessions:
             session = Session(id_, cached, by_id=by_id, is_privileged=is_follower, now=now)
             self._sessions[id_] = session
             self._partitions += len(session.partitions)
+            self._note_size(session)
             return id_
 
     def changed_results(
@@ -244,6 +249,12 @@ class FetchSessions:
                         partitions[key] = partitions.pop(key)
             return due
 
+    def _note_size(self, session: Session) -> None:
+        if len(session.partitions) >= LARGE:
+            self.large.add(session.id)
+        else:
+            self.large.discard(session.id)
+
     def _evict(self, for_follower: bool, now: float) -> bool:
         """Makes room by evicting the session that was idle for longest. It is evicted if it was
         idle for too long, or if it is a consumer's and a follower fetches."""
@@ -258,6 +269,7 @@ class FetchSessions:
     def _remove(self, id_: int) -> None:
         session = self._sessions.pop(id_, None)
         if session is not None:
+            self.large.discard(id_)
             self._partitions -= len(session.partitions)
             session.epoch = FINAL  # its requests that still wait are now out of step
 

@@ -19,7 +19,7 @@ from downconvert.broker.fetch.fetch_session import (
 )
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import answer, ask, begin, frame
 from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.storage.logs import batch
 
@@ -341,3 +341,50 @@ def test_the_first_result_after_an_error_is_news() -> None:
     assert one.is_news(result("a", error_code=ErrorCode.CORRUPT_MESSAGE))
     assert one.is_news(result("a"))
     assert not one.is_news(result("a"))
+
+
+def of_many(count: int, session: tuple[int, int], forgotten: int = 0) -> Message:
+    """A fetch that adds so many partitions to a session, or forgets them."""
+    asked = [
+        Message(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(count)
+    ]
+    return Message(
+        replica_id=-1,
+        max_bytes=100,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[Message(topic="none", partitions=asked)] if count else [],
+        forgotten_topics_data=[Message(topic="none", partitions=list(range(forgotten)))],
+    )
+
+
+def test_a_short_request_takes_long_while_its_session_has_many_partitions(broker: Broker) -> None:
+    """Its thread serves other clients, too, and the answer has megabytes."""
+
+    def is_long(id_: int) -> bool:
+        return broker.takes_long(memoryview(frame(ApiKey.Fetch, 11, of_many(0, (id_, 9)))))
+
+    few, many = (
+        ask(broker, ApiKey.Fetch, 11, of_many(count, (0, 0))).session_id for count in (10, 999)
+    )
+    assert [is_long(id_) for id_ in (few, many, 7)] == [False, False, False]
+    ask(broker, ApiKey.Fetch, 11, of_many(1000, (many, 1)))
+    assert [is_long(id_) for id_ in (few, many, 7)] == [False, True, False]
+    for malformed in (b"", bytes(3), frame(ApiKey.Fetch, 11, of_many(0, (many, 9)))[:20]):
+        assert not broker.takes_long(memoryview(malformed))
+    ask(broker, ApiKey.Fetch, 11, of_many(0, (many, 2), forgotten=1))
+    assert not is_long(many)
+    large = ask(broker, ApiKey.Fetch, 11, of_many(1000, (0, 0))).session_id
+    assert is_long(large)
+    ask(broker, ApiKey.Fetch, 11, of_many(0, (large, -1)))  # it ends
+    assert not is_long(large)
+
+
+def test_many_partitions_are_read_in_turns(broker: Broker) -> None:
+    exchange, turns = begin(broker, ApiKey.Fetch, 11, of_many(2500, (0, 0))), 1
+    while not exchange.is_done:
+        broker.tick(0.0)
+        turns += 1
+    (topic,) = answer(exchange).responses
+    assert [one.partition_index for one in topic.partitions] == list(range(2500))
+    assert turns == 3

@@ -4,18 +4,42 @@ docs/gateway.md says so under "What it does not do".
 
 Not here: where `serve` may (may_differ.py)."""
 
-from typing import Final
+from typing import Any, Final
 
-from downconvert.protocol.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .difference import MayDiffer
 from .may_differ import MAY_DIFFER
+from .records_may_differ import is_damaged
 
+LISTS: Final = ("partitions", "partition_indexes", "partition_data")
+INDICES: Final = ("partition", "partition_index", "index")
 REMOVED_SETTINGS: Final = {  # in Kafka 4.0
     "message.downconversion.enable",
     "message.format.version",
     "message.timestamp.difference.max.ms",
 }
+
+
+def _is_odd_list(body: Message) -> bool:
+    topics = getattr(body, "topics", None) or getattr(body, "topic_data", None) or []
+    if not all(isinstance(topic, Message) for topic in topics):
+        return False
+    named = []
+    for topic in topics:
+        fields = vars(topic)
+        name = fields.get("name") or fields.get("topic") or fields.get("topic_id")
+        parts = [fields.get(field) for field in LISTS if fields.get(field) is not None]
+        if parts == [[]]:
+            return True
+        named += [(name, repr(_index(one))) for part in parts for one in part]
+    return len(set(named)) < len(named)
+
+
+def _index(part: Any) -> Any:
+    fields = vars(part) if isinstance(part, Message) else {}
+    return next((fields[name] for name in INDICES if name in fields), part)
+
 
 GATEWAY_MAY_DIFFER: Final = (
     *MAY_DIFFER,
@@ -32,18 +56,37 @@ GATEWAY_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "CreateTopics with a setting that Kafka 4 does not have",
+        "CreateTopics with a setting, or a value of one, that Kafka 4 does not have",
         "0",
         "40, INVALID_CONFIG",
         "The cluster says so.",
-        lambda asked, _: (
+        lambda asked, place: (
             asked.api is ApiKey.CreateTopics
-            and any(
-                config.name in REMOVED_SETTINGS
-                for one in asked.body.topics
-                for config in one.configs
+            and (
+                place.ours == 40
+                or any(
+                    config.name in REMOVED_SETTINGS
+                    for one in asked.body.topics
+                    for config in one.configs
+                )
             )
         ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "A request that names a partition twice, or a topic without partitions",
+        "as this version does",
+        "as the version does in which the cluster is asked",
+        "No client asks so, and each version makes something else of it.",
+        lambda asked, _: _is_odd_list(asked.body),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce 0 to 2 of damaged messages",
+        "an error for all partitions",
+        "an error for that partition; whole messages before the damage are written",
+        "The gateway rewrites messages, and cannot send what it cannot read.",
+        lambda asked, _: is_damaged(asked),
         keeps_step=False,
     ),
     MayDiffer(

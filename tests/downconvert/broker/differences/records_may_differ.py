@@ -85,7 +85,7 @@ def _names_twice(asked: Operation) -> bool:
     return any(count > 1 for count in counts.values())
 
 
-def _is_damaged(asked: Operation) -> bool:
+def is_damaged(asked: Operation) -> bool:
     """Whether a produce has damaged records."""
     return asked.api is ApiKey.Produce and any(
         DAMAGED in repr(one.records)
@@ -108,7 +108,7 @@ RECORDS: Final = (
         "2, CORRUPT_MESSAGE, or 87, INVALID_RECORD, for that partition; others are written",
         "Damage in one partition does not keep others from being written.",
         lambda asked, place: (
-            _is_damaged(asked)
+            is_damaged(asked)
             and (place.around[0].get("error_code") in (2, -1) or place.ours in (2, 87))
         ),
         keeps_step=False,

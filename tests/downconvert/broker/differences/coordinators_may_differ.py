@@ -72,7 +72,7 @@ COORDINATORS: Final = (
         "InitProducerId with an epoch that is not the producer's, while its transaction is open",
         "51, and aborts the transaction",
         "90, PRODUCER_FENCED (47 before version 4), and the transaction goes on",
-        "Who is fenced ends nobody's transaction.",
+        "A fenced producer must not end another's transaction.",
         lambda asked, place: (
             asked.api is ApiKey.InitProducerId
             and getattr(asked.body, "producer_id", -1) != -1
@@ -147,7 +147,7 @@ COORDINATORS: Final = (
         "JoinGroup with a group instance id, and the member id that was given to a dynamic member",
         "-1, UNKNOWN_SERVER_ERROR",
         "42, INVALID_REQUEST",
-        "The request is wrong, and not the server.",
+        "The request is wrong, not the server.",
         lambda asked, place: (
             asked.api is ApiKey.JoinGroup
             and bool(asked.body.member_id and getattr(asked.body, "group_instance_id", None))

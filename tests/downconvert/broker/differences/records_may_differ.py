@@ -147,7 +147,7 @@ RECORDS: Final = (
         "Fetch of a range that begins with markers, by a client that reads uncommitted",
         "the markers",
         "what follows them, or nothing",
-        "The client would leave them out.",
+        "The client would discard them.",
         lambda asked, place: (
             asked.api is ApiKey.Fetch and place.is_in("records") and _is_without_markers(place)
         ),
@@ -196,7 +196,7 @@ RECORDS: Final = (
         "Fetch that begins a session of no partitions",
         "the session's id",
         "no session",
-        "It would tell the client nothing. Each takes memory.",
+        "An empty session is of no use, and takes memory.",
         lambda asked, place: (
             asked.api is ApiKey.Fetch
             and place.path == "session_id"
@@ -205,7 +205,7 @@ RECORDS: Final = (
         ),
     ),
     MayDiffer(
-        "Fetch, versions 0 to 3: records below the offset asked for, in a compressed message",
+        "Fetch, versions 0 to 3: records below the fetch offset, in a compressed message",
         "sent",
         "left out",
         "Some old clients deliver them twice.",
@@ -232,7 +232,7 @@ RECORDS: Final = (
         "Produce in a transaction, of records that the topic refuses, to a partition not in it",
         "48, INVALID_TXN_STATE",
         "32, INVALID_TIMESTAMP",
-        "Nothing is written. Which of two errors is said makes no difference.",
+        "Nothing is written. Either error refuses the request.",
         lambda asked, place: (
             asked.api is ApiKey.Produce
             and place.is_in("error_code")
@@ -254,11 +254,11 @@ RECORDS: Final = (
         "What is in `__consumer_offsets` and `__transaction_state`",
         "records as they were written",
         "others, of the same groups and transactions",
-        "When each broker writes its state there is its own affair.",
+        "Each broker chooses when it writes its state.",
         _is_internal,
     ),
     MayDiffer(
-        "Fetch below 10: the codec of what an old client cannot read",
+        "Fetch below 10: the codec of records that an old client cannot read",
         "76, lz4 with a wrong checksum (v0), or zstd",
         "gzip",
         "[Every client reads gzip](conversion.md).",
@@ -269,7 +269,7 @@ RECORDS: Final = (
         ),
     ),
     MayDiffer(
-        "Fetch, versions 0 to 3: where the records of an answer end",
+        "Fetch, versions 0 to 3: where the records of a response end",
         "where its size on disk is used up",
         "after a whole message, up to the limit",
         "Sizes are [exact](conversion.md): nothing is cut off, or filled up.",
@@ -293,7 +293,7 @@ RECORDS: Final = (
         ),
     ),
     MayDiffer(
-        "Produce: `log_start_offset` of a batch that its transaction does not take",
+        "Produce: `log_start_offset` of a batch that is refused in a transaction",
         "-1",
         "where the log begins",
         "Clients look at it with UNKNOWN_PRODUCER_ID only, which is never answered.",
@@ -302,10 +302,10 @@ RECORDS: Final = (
         ),
     ),
     MayDiffer(
-        "Produce in a transaction, to a brokers' own topic or with acks that there are not",
+        "Produce in a transaction, to an internal topic or with invalid acks",
         "the transaction's error",
         "17, INVALID_TOPIC_EXCEPTION, or 21, INVALID_REQUIRED_ACKS",
-        "Nothing is written. Which of two errors is said makes no difference.",
+        "Nothing is written. Either error refuses the request.",
         lambda asked, place: asked.api is ApiKey.Produce and place.ours in (17, 21),
     ),
 )

@@ -27,7 +27,7 @@ TOPICS: Final = (
         "Metadata of some topics by name and of others by id",
         "leaves out those by name",
         "all of them",
-        "No client asks so.",
+        "No client sends such a request.",
         lambda asked, place: (
             asked.api is ApiKey.Metadata
             and place.kafka is None
@@ -73,7 +73,7 @@ TOPICS: Final = (
     MayDiffer(
         "DescribeConfigs of a broker",
         "all of its settings",
-        "those that clients and tools look at",
+        "those that clients and tools use",
         "The others do not exist here.",
         lambda asked, place: (
             asked.api is ApiKey.DescribeConfigs and place.path.startswith(f"results.{BROKER} ")

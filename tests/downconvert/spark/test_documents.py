@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md run as they stand, from its beginning to its end."""
+"""The examples of docs/spark.md and docs/spark-jobs.md run as they stand, in their order."""
 
 import os
 import re
@@ -31,8 +31,8 @@ from tests.object_store import ObjectStore
 
 from .reading import kept, partition
 
-WHOLE: Final = (ROOT / "docs" / "spark.md").read_text()
-TEXT: Final = WHOLE.partition("## Jobs")[0]
+TEXT: Final = (ROOT / "docs" / "spark.md").read_text()
+WHOLE: Final = TEXT + (ROOT / "docs" / "spark-jobs.md").read_text()
 
 
 def examples(language: str) -> list[str]:

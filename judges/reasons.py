@@ -21,7 +21,7 @@ REASONS: Final = (
         "franz-go|kafka-tools",
         "serve",
         r".*KIP-848|.*[/]848.*|Test848.*",
-        "groups of KIP-848 are not served: clients use the classic protocol, which is",
+        "groups of KIP-848 are not served; clients use the classic protocol",
     ),
     Reason(
         "kafka-tools",
@@ -34,28 +34,28 @@ REASONS: Final = (
         "serve",
         "0022_consume_batch|TestConn/test_delete_topics_with_an_invalid_topic"
         "|TestFuncClientMetadata",
-        "asks for a topic that is not there, which is made at once; Kafka makes it a moment later, "
-        "and says first that it is not there",
+        "asks for an absent topic, which is created at once; Kafka first says that it is absent, "
+        "and creates it a moment later",
     ),
     Reason(
         "kafka-go",
         "gateway-.*",
         "TestConn/(nettest/.*|test_fetch_and_commit_offset)",
-        "others of these fail in each run, one on Kafka itself: narrow time limits, and "
-        "topics whose leader is named before it is one (error 6, from Kafka)",
+        "narrow time limits, and error 6 from Kafka just after a topic is created; other tests of "
+        "this kind fail in each run, one on Kafka itself",
     ),
     Reason(
         "sarama",
         "gateway-.*",
         "TestFuncClientMetadata",
-        "asks twice for a topic that is not there, and must not find it at the second; Kafka makes "
-        "it between them, or not: alone it failed 3 times of 4 on Kafka 4.4.0, and 3 of 4 here",
+        "asks twice for an absent topic, and fails if Kafka has created it by the second time: 3 "
+        "times of 4 on Kafka 4.4.0, and 3 of 4 here",
     ),
     Reason(
         "kafka-go|sarama",
         "serve",
         "TestClient(Alter|List)PartitionReassignments.*|Test(Client|FuncAdmin)ElectLeaders.*",
-        "one broker: there is nowhere to move a replica or its leadership to",
+        "with one broker, replicas and leadership cannot move",
     ),
     Reason(
         "kafka-go|sarama",
@@ -67,19 +67,19 @@ REASONS: Final = (
         "kafka-python.*",
         "serve",
         rf"{_ADMIN}test_(elect_leaders|alter_replica_log_dirs|.*_partition_reassignments)",
-        "one broker and one log directory: there is nowhere to move a replica or its leadership to",
+        "with one broker and one log directory, replicas and leadership cannot move",
     ),
     Reason(
         "kafka-python",
         r"gateway-4\.4\.0",
         rf"{_ADMIN}test_describe_metadata_quorum",
-        "offered up to version 1, without controllers' addresses and so without `error_message`",
+        "offered up to version 1, which has no `error_message`",
     ),
     Reason(
         "kafka-python",
         r"gateway-3\.9\.1",
         "test_consumer_integration.test_kafka_version_infer",
-        "taken for 3.8: what is offered comes from a list of APIs and versions that have been read",
+        "the gateway is taken for 3.8, because it offers only APIs and versions on its list",
     ),
 )
 

@@ -58,16 +58,14 @@ def document(runs: Sequence[Run]) -> str:
     dates = sorted({run.date for run in runs})
     return "\n".join([
         TEMPLATE.read_text().format(
-            dates=" to ".join(dict.fromkeys((dates[0], dates[-1])))
+            counts="\n".join(_counts(runs)),
+            dates=" to ".join(dict.fromkeys((dates[0], dates[-1]))),
         ),
-        *_counts(runs),
-        "",
         "## What differs from Kafka",
         "",
-        "A test that passes on the reference and not here, with the reason.",
+        "Tests that pass on the reference and not here, with the reason. Other runs have none.",
         "",
         *_difference_lines(runs),
-        "",
         "## What fails on Kafka itself",
         "",
         *_own_failures(runs),
@@ -92,15 +90,12 @@ def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:
     for run, reference in _pairs(runs):
         found = list(_between(run, reference))
         more = gained(run, reference)
+        if not found and not more:
+            continue
         here, there = _target(run.target).title, _target(reference.target).title
         yield f"### {_title(run.suite)}: {here}, against {there}"
         yield ""
-        if more:
-            yield f"{len(more)} pass here and not there: {_names(more)}."
-            yield ""
-        if not found:
-            yield "Nothing that passes there does not pass here."
-        else:
+        if found:
             yield "| test | here | why |"
             yield "|---|---|---|"
             for why in dict.fromkeys(map(_why, found)):
@@ -108,7 +103,10 @@ def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:
                 names = _names([difference.test for difference in same])
                 verdicts = ", ".join(dict.fromkeys(difference.verdict for difference in same))
                 yield f"| {names} | {verdicts} | {_cell(why)} |"
-        yield ""
+            yield ""
+        if more:
+            yield f"Only here, {len(more)} pass: {_names(more)}."
+            yield ""
 
 
 def _why(difference: Difference) -> str:

@@ -51,7 +51,7 @@ def test_a_known_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_document_has_the_numbers_and_one_line_for_each_cell() -> None:
     output = table.document(RUNS)
     assert "| franz-go 1.22.2 | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in output
-    assert "1 pass here and not there: `c`." in output
+    assert "Only here, 1 pass: `c`." in output
     assert "| franz-go | Kafka 3.9.1 | `c` | c / said more |" in output
     assert "2026-01-31" in output
 

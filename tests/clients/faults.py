@@ -41,7 +41,7 @@ def _fault(clients: Callable[[Combination], bool], topics: str, why: str) -> Fau
 GAPS: Final = "compacted compacted-gzip transactions"
 
 FAULTS: Final = (
-    _fault(of("pykafka"), GAPS, "It never gets over a gap in the offsets."),
+    _fault(of("pykafka"), GAPS, "It stays at a gap in the offsets for ever."),
     _fault(
         of("pykafka", magic=1),
         "append-time",
@@ -55,10 +55,10 @@ FAULTS: Final = (
     _fault(
         of("kafka-python", "1.4.7 2.0.2", magic=2),
         "transactions",
-        "It hands out control records.",
+        "It delivers control records to its user.",
     ),
-    _fault(of("kafkajs", "1.4.6"), "transactions", "It hands out control records."),
-    _fault(of("kafka-go", "0.4.51"), "transactions", "It hands out control records."),
+    _fault(of("kafkajs", "1.4.6"), "transactions", "It delivers control records to its user."),
+    _fault(of("kafka-go", "0.4.51"), "transactions", "It delivers control records to its user."),
     _fault(of("librdkafka", "1.4.2", magic=2), "zstd mixed", "It is built without zstd here."),
     _fault(
         of("kafka-rust"),

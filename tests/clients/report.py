@@ -23,27 +23,27 @@ SERVERS: Final = {
 }
 _HEAD: Final = """# Old clients
 
-Real clients from their registries read topics with v2 on disk. They read from `downconvert serve`,
-and through `downconvert gateway` from a broker of Apache Kafka 4.4.0 with the same logs. A run is
-right if the client gets all records that readers without isolation should see, once and in order.
-Keys and values must be right, and timestamps and headers as far as the client shows them.
-
-`make old-clients` makes this file again, in some hours: `python -m tests.clients.run --serve --json
-build/serve.jsonl`, `python -m bench.gateway clients --json build/gateway.jsonl`, and `python -m
-tests.clients.report build/serve.jsonl build/gateway.jsonl`. `python -m tests.clients.run --kafka
-3.9.1` asks a broker of Apache Kafka instead, with the same logs.
+Which old clients read which topics. Real clients from their registries read from `downconvert
+serve`, and through `downconvert gateway` from a broker of Apache Kafka 4.4.0 with the same logs.
+The topics have v2 on disk. A run is right if the client gets all records that readers without
+isolation should see, once and in order. Keys and values must be right, and timestamps and headers
+as far as the client shows them.
 
 """
 _TOPICS: Final = """
 The topics (`tests/clients/topics.py`) have each codec, and all of them mixed in one log. Keys,
-values and headers are null or empty in some, and times are append times. Records are small, one a
-batch and four hundred in one, or of 1 MB. One log begins in the middle of a compressed batch.
-Compacted logs of small segments have batches that lost records at their ends, or all of them.
-Transactions are committed, aborted or open, with a marker or with open data at the end.
+values and headers are null or empty in some, and times are append times. There are batches of one
+and of four hundred records, and records of 1 MB. Logs begin inside a compressed batch, or are
+compacted. Transactions are committed, aborted or open.
 
 A client reads partitions that are assigned to it, or joins a group. Each client is a small program
-in `tests/clients/programs`, fetched with its registry's own tool into `build/clients`. The server
-has its default settings. They include rules for some clients: kafka-node gets nothing compressed.
+in `tests/clients/programs`. The server has its default settings. They include rules for some
+clients: kafka-node gets uncompressed records.
+
+`make old-clients` makes this page again, in some hours: `python -m tests.clients.run --serve --json
+build/serve.jsonl`, `python -m bench.gateway clients --json build/gateway.jsonl`, and `python -m
+tests.clients.report build/serve.jsonl build/gateway.jsonl`. `python -m tests.clients.run --kafka
+3.9.1` uses a broker of Apache Kafka instead.
 """
 
 
@@ -69,8 +69,8 @@ def document(servers: Mapping[str, Sequence[Outcome]]) -> str:
         "\n## What fails by the client's own fault\n\n",
         *_faults(servers),
         "\n## Results\n\n",
-        "Topics read rightly, of those tried. Fetch: the version asked of `serve`; the gateway",
-        " offers versions up to 15.\n\n",
+        "Topics read correctly, of those tried. *Fetch* is the version that the client uses with "
+        "`serve`.\nThe gateway offers versions up to 15.\n\n",
         *_table(servers),
     ]
     if wrong:

@@ -16,22 +16,20 @@ UNKNOWN, NOT_RUN = "nothing that was run", "not run"
 
 _HEAD: Final = f"""# Applications
 
-Applications that embed a client of Kafka, run against Kafka {kafka_server.OLD}, against Kafka {NEW}
-and against the gateway before that. What to do about a client that broke is in
-[kafka-4-broke-my-client.md](kafka-4-broke-my-client.md); libraries by themselves are in
-[old-clients.md](old-clients.md).
+Which applications with an embedded Kafka client work with Kafka {kafka_server.OLD}, with
+Kafka {NEW}, and with the gateway before Kafka {NEW}. If a client broke, see
+[what to do](kafka-4-broke-my-client.md). [Old clients](old-clients.md) has libraries by
+themselves.
 
-`python -m tests.clients.applications --markdown docs/applications.md` makes this page again. It
-fetches each application from its registry into `build/applications`, starts the brokers and the
-gateway, and runs one trial after the other. `--only`, `--setting` and `--target` choose. Each file
-in `tests/clients/applications` is one kind of application, with its configuration. """
+`python -m tests.clients.applications --markdown docs/applications.md` makes this page again.
+`--only`, `--setting` and `--target` choose. Each file in `tests/clients/applications` is one kind
+of application, with its configuration. """
 
 _HOW: Final = f"""
-A trial is one application, in one setting, with a topic of its own of one partition. A producer
-gets {COUNT} records, which are read back from the cluster. A consumer finds {COUNT} records
-there, which are looked for in its output. An application that watches is asked for a group's lag,
-which is {COUNT}. "all" means all of them. "twice" counts records that came more than once, as
-they may after a retry.
+A trial is one application, in one setting, with a new topic of one partition. A producer
+writes {COUNT} records, and a consumer reads {COUNT}. An application that monitors is asked for
+a group's lag, which is {COUNT}. "all" means all of them. "twice" counts records that came more than
+once, as they may after a retry.
 """
 
 

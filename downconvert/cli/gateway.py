@@ -161,7 +161,7 @@ AT_START: Final = (
     "--by",
     type=click.Choice(("principal", "rule", "prefix", "cluster", "topic")),
     help="With --report: in groups, by who clients are, the rule for them, their ids' prefix, or "
-    "their cluster. By topic: since when no old version was seen.",
+    "their cluster. By topic: since when no old version was seen (without --html).",
 )
 @click.option(
     "--html",
@@ -198,8 +198,10 @@ def gateway(
 
     SIGHUP reads the file again for later connections. SIGTERM lets current requests end."""
     if report:
-        from .gateway_report import show
+        from .gateway_report import BY_TOPIC, show
 
+        if by == BY_TOPIC and html is not None:
+            raise click.UsageError("--by topic makes no page: use --json")
         show(report, html, by, as_json=as_json)
         return
     for option, value in (("--by", by), ("--html", html)):

@@ -19,7 +19,7 @@ from .failure import CommandError, reason
 from .grid import grid, output, print_table
 from .invocation import command_line
 from .logs import CLUSTER
-from .report_groups import Group, grouped
+from .report_groups import Group, grouped, in_ranges
 from .report_topics import conclusion, joined, lines
 
 TIMEOUT: Final = 10.0  # seconds
@@ -187,7 +187,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     console.print("\n" + _need(len(old), len(clients)))
     for client in old:
         where = "".join(f"{client[name]}: " for name in named)
-        console.print(f"  {where}{client['client']}: {', '.join(sorted(client['old']))}")
+        console.print(f"  {where}{client['client']}: {in_ranges(client['old'])}")
     if unsafe := _with_old_tls(clients):
         console.print(f"\n{unsafe}")
 
@@ -234,7 +234,7 @@ def _print_groups(groups: list[Group], by: str) -> None:
     old = [group for group in groups if group.old_clients]
     console.print("\n" + _need(len(old), len(groups), "group"))
     for group in old:
-        console.print(f"  {shown(group.name)}: {', '.join(sorted(group.old))}")
+        console.print(f"  {shown(group.name)}: {in_ranges(group.old)}")
 
 
 def _group_sections(groups: list[Group], by: str) -> Iterator[str]:
@@ -242,10 +242,11 @@ def _group_sections(groups: list[Group], by: str) -> Iterator[str]:
     yield "".join(f"<th>{column}</th>" for column in GROUP_COLUMNS) + "</tr></thead><tbody>"
     for group in groups:
         kind = "bad" if group.old_clients else "same"
-        yield f'<tr><td><span class="{kind}">{escape(shown(group.name))}</span>'
+        yield f'<tr><td><div><span class="{kind}">{escape(shown(group.name))}</span>'
         if group.old:
-            yield f'<br><span class="same">{escape(", ".join(sorted(group.old)))}</span>'
-        yield "</td>" + "".join(f"<td>{cell}</td>" for cell in _group_cells(group)) + "</tr>"
+            yield f'<br><span class="same">{escape(in_ranges(group.old))}</span>'
+        cells = "".join(f"<td>{cell}</td>" for cell in _group_cells(group))
+        yield f"</div></td>{cells}</tr>"
     yield "</tbody></table></section>"
 
 
@@ -275,10 +276,11 @@ def _sections(rows: list[dict[str, Any]]) -> Iterator[str]:
     for client in clients:
         kind = "bad" if client["translated"] else "same"
         yield "<tr>" + "".join(f"<td>{escape(client[name])}</td>" for name in named)
-        yield f'<td><span class="{kind}">{escape(client["client"])}</span>'
+        yield f'<td><div><span class="{kind}">{escape(client["client"])}</span>'
         if client["old"]:
-            yield f'<br><span class="same">{escape(", ".join(sorted(client["old"])))}</span>'
-        yield f"</td><td>{escape(client['software'])}</td><td>{escape(client['address'])}</td>"
+            yield f'<br><span class="same">{escape(in_ranges(client["old"]))}</span>'
+        yield "</div></td>"
+        yield f"<td>{escape(client['software'])}</td><td>{escape(client['address'])}</td>"
         yield f"<td>{client['requests']:,}</td>"
         yield f"<td>{client['translated']:,}</td>"
         yield f"<td>{format_size(client['bytes_converted'])}</td>"

@@ -3,8 +3,9 @@
 Not here: single clients, and the output (gateway_report.py)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final
 
 NONE: Final = "(none)"
@@ -17,6 +18,20 @@ def prefix_of(client_id: str) -> str:
     """For example, `billing-*` for `billing-loader-7`. A name with one part is its own prefix."""
     found = PREFIX.match(client_id)
     return f"{found[0]}*" if found is not None else client_id
+
+
+def in_ranges(old: Iterable[str]) -> str:
+    """Versions in short form: `Fetch v0-v3, Produce v0` for `Fetch v0`, `Fetch v1`, …"""
+    versions: dict[str, list[int]] = {}
+    for name in old:
+        api, _, version = name.rpartition(" v")
+        versions.setdefault(api, []).append(int(version))
+    found = []
+    for api in sorted(versions):
+        for _, run in groupby(enumerate(sorted(versions[api])), lambda one: one[1] - one[0]):
+            first, *rest = (version for _, version in run)
+            found.append(f"{api} v{first}" + (f"-v{rest[-1]}" if rest else ""))
+    return ", ".join(found)
 
 
 GROUPED_BY: Final[dict[str, Callable[[Row], str]]] = {

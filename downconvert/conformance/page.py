@@ -44,7 +44,7 @@ def _sections(score: Score) -> Iterator[str]:
             yield f"<dt>{name}</dt><dd>{escape(words)}</dd>"
         yield "</dl></section>"
     yield "<section><h2>By version of Fetch</h2><table><thead><tr><th>version</th>"
-    yield '<th>right</th><th class="wrap">who asks it</th></tr></thead><tbody>'
+    yield '<th>right cases</th><th class="wrap">used by</th></tr></thead><tbody>'
     for version in score.versions:
         right, count = score.of(version)
         mark = "good" if right == count else "bad"
@@ -96,7 +96,7 @@ def again(score: Score) -> str:
         return ""
     return (
         f"{100 * score.again:.1f} % of the bytes that versions below 4 got were cut-off messages, "
-        "which are sent another time."
+        "which are sent again."
     )
 
 

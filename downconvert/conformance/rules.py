@@ -88,8 +88,8 @@ RULES: Final = {
 
 # The versions that clients send. docs/old-clients.md has the whole table.
 CLIENTS: Final = (
-    (0, "0.8 clients, kafka-node, no-kafka, kafka-rust, what is pinned to 0.8"),
-    (1, "0.9 clients, kafka-go 0.1 and 0.2, what is pinned to 0.9"),
+    (0, "0.8 clients, kafka-node, no-kafka, kafka-rust, clients pinned to 0.8"),
+    (1, "0.9 clients, kafka-go 0.1 and 0.2, clients pinned to 0.9"),
     (2, "0.10.0 clients, librdkafka 0.9, kafka-node 2.6 and 5"),
     (3, "0.10.1 and 0.10.2 clients"),
     (4, "librdkafka 0.11 and 1.0, kafka-python 1.4 and 2.0, Sarama"),

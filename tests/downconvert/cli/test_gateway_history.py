@@ -85,6 +85,14 @@ def test_merged_rows_have_the_latest_date_and_the_latest_beginning() -> None:
     assert "when the gateway began to look: 2.0 days." in conclusion(none, 15.0 + 2 * 86_400)
 
 
+def test_a_page_by_topic_is_refused_and_not_left_out(command: Command, tmp_path: Path) -> None:
+    page = tmp_path / "old.html"
+    ran = command("gateway", "--report", LOOPBACK, "--by", "topic", "--html", page)
+    assert ran.code == 2
+    assert "--by topic makes no page" in one_line(ran.err)
+    assert not page.exists()
+
+
 def test_a_file_that_is_not_a_history_is_named(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "history.json"
     for text in ("[]", "{", '{"since": 1, "rows": [1]}'):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.cli.report_groups import grouped, prefix_of
+from downconvert.cli.report_groups import grouped, in_ranges, prefix_of
 
 NOW = 1_700_000_000.0
 
@@ -62,3 +62,9 @@ def test_rows_without_principals_form_their_own_group() -> None:
 def test_a_prefix_is_the_first_part_of_a_name() -> None:
     names = ("a-b-c", "a.b", "abc", "", "-x", "@team/app")
     assert [prefix_of(name) for name in names] == ["a-*", "a.*", "abc", "", "-x", "@team/app"]
+
+
+def test_versions_in_a_row_are_a_range_in_the_order_of_numbers() -> None:
+    old = {"Produce v0", *(f"Fetch v{version}" for version in (10, 9, 2, 0, 1)), "JoinGroup v1"}
+    assert in_ranges(old) == "Fetch v0-v2, Fetch v9-v10, JoinGroup v1, Produce v0"
+    assert in_ranges([]) == ""

@@ -29,8 +29,8 @@ def _sections(score: Score) -> Iterator[str]:
     faults = score.faults()
     for fault in faults:
         rule = RULES[fault.rule]
-        yield f"<section><h2>{escape(rule.what)}</h2>"
-        yield f'<p class="bad">{escape(fault.words)}</p>'
+        yield f"<section><h2>Rule: {escape(rule.what)}</h2>"
+        yield f'<p class="bad">Broken: {escape(fault.words)}</p>'
         if fault.shown:
             yield f"<p><code>{escape(fault.shown)}</code></p>"
         yield '<dl class="facts">'
@@ -38,8 +38,8 @@ def _sections(score: Score) -> Iterator[str]:
             ("Fetch", where(fault)),
             ("topics", ", ".join(fault.topics)),
             ("cases", str(len(fault.cases))),
-            ("whom it hurts", rule.hurts),
-            ("where the rule is from", rule.source),
+            ("affected clients", rule.hurts),
+            ("source of the rule", rule.source),
         ):
             yield f"<dt>{name}</dt><dd>{escape(words)}</dd>"
         yield "</dl></section>"
@@ -65,7 +65,7 @@ def markdown(score: Score, title: str) -> Iterator[str]:
     yield ""
     faults = score.faults()
     if faults:
-        yield "| rule | Fetch | topics | cases | the first | whom it hurts |"
+        yield "| rule | Fetch | topics | cases | first case | affected clients |"
         yield "| --- | --- | --- | --- | --- | --- |"
     for fault in faults:
         topics = ", ".join(fault.topics)

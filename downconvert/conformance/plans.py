@@ -153,7 +153,7 @@ PLANS: Final = (
     ),
     Plan(
         "many",
-        "sixteen batches of 25 records, of which a limit cuts some",
+        "sixteen batches of 25 records, some cut by a limit",
         tuple(Batch(Codec.NONE, _records(25, first=25 * number)) for number in range(16)),
     ),
     Plan(
@@ -167,7 +167,7 @@ PLANS: Final = (
     ),
     Plan(
         "transactions",
-        "a committed and an aborted transaction, and one whose marker is the end of the log",
+        "a committed and an aborted transaction, and a marker at the end of the log",
         (
             Batch(Codec.NONE, _records(3)),
             Batch(Codec.NONE, _records(4), transaction=True),
@@ -179,14 +179,14 @@ PLANS: Final = (
     ),
     Plan(
         "compacted",
-        "keys that come again, after the cleaner: gaps, and batches of one record and of none",
+        "repeated keys, after the cleaner: gaps, and batches of one record and of none",
         tuple(map(_repeated, range(20))),
         COMPACTED,
     ),
     *(
         Plan(
             f"stored-v{magic}",
-            f"a log of v{magic}, where the broker still writes that: a batch of each codec",
+            f"a log of v{magic}, if the broker still writes v{magic}: a batch of each codec",
             # Producers send no headers to such a topic, because its format has none.
             (
                 *(Batch(codec, _records(15)) for codec in _PLAIN_CODECS),

@@ -38,21 +38,21 @@ RULES: Final = {
         ),
         Rule(
             "filler",
-            "What comes after the last whole message is the beginning of the next one.",
+            "Only the beginning of the next message may follow the last whole one.",
             "LazyDownConversionRecordsSend fills up what it promised (KIP-283)",
             "kafka-node 2 begins again at offset 0, for ever; kafka-go 0.1 and 0.2 stop; clients "
             "that find nothing else take it for a record larger than the fetch size",
         ),
         Rule(
             "stuck",
-            "An answer below the end of the log holds a record at or after the offset asked for, "
-            "if its limit has room for one; from Fetch 3 on it always has.",
+            "An answer below the end of the log has a record at or after the fetch offset, if the "
+            "limit has room for one; from Fetch 3 on, always.",
             "KIP-74; a log of an old broker has no batches without records",
             "every client below Fetch 4: it asks for the same again, for ever",
         ),
         Rule(
             "once",
-            "Offsets go up within an answer.",
+            "Offsets increase within an answer.",
             "ConvertedRecords; the iterator of KIP-283 skips one batch where it left out several",
             "kafka-clients 0.9 to 0.10.2, librdkafka 0.9, kafka-python below 0.11, kafka-node and "
             "no-kafka hand the records out twice",
@@ -66,20 +66,20 @@ RULES: Final = {
         ),
         Rule(
             "all",
-            "Every record that was sent and not aborted is read, and nothing else.",
+            "All records that were not aborted are read, and nothing else.",
             "KIP-98 for aborted ones, which readers without isolation may be given",
             "whoever reads the records",
         ),
         Rule(
             "limit",
-            "Below Fetch 3 an answer has no more whole messages than fit the partition's limit, "
-            "but for the first.",
+            "Below Fetch 3, an answer has no more whole messages than fit the partition's limit, "
+            "except the first.",
             "KIP-74; ReplicaManager: minOneMessage is false below version 3",
             "clients with a buffer of that size",
         ),
         Rule(
             "codec",
-            "Codecs are those that the version knows: zstd from Fetch 10 on.",
+            "Records have codecs that the version knows: zstd from Fetch 10 on only.",
             "KIP-110: brokers answer error 76, which no old client knows",
             "every client below Fetch 10 of a topic with zstd: it reads nothing, and tries again",
         ),

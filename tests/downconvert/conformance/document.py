@@ -109,7 +109,7 @@ def tables() -> Iterator[str]:
     yield from (f"| {rule.name} | {rule.what} | {rule.source} |" for rule in RULES.values())
     yield from ("", "## The topics", "", "| topic | what |", "| --- | --- |")
     yield from (f"| {plan.name} | {plan.what} |" for plan in PLANS)
-    yield from ("", "## Who asks what", "", "| Fetch | who |", "| --- | --- |")
+    yield from ("", "## Clients by version of Fetch", "", "| Fetch | clients |", "| --- | --- |")
     yield from (f"| {version} | {who} |" for version, who in CLIENTS)
 
 

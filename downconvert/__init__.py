@@ -8,8 +8,7 @@
 
 What each policy option does and why its default is what it is: docs/conversion.md.
 
-Names load when they are first asked for: the command, which is a package below this one, starts
-without the conversion, and says in a line what is wrong with a kernel that cannot be loaded."""
+Names are loaded on first use, so `import downconvert` does not load the kernel."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final

@@ -117,7 +117,7 @@ class LazyDownConvertRecords:
         return self._plan.is_held
 
     def head(self) -> memoryview:
-        """How it begins: some messages, or a part of a large one. They are converted for that,
+        """The beginning: some messages, or a part of a large one. They are converted for that,
         unless they are held. Empty if nothing is kept, even if an estimate promises bytes. Raises
         the errors of a send."""
         held = self._plan.held

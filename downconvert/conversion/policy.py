@@ -47,9 +47,9 @@ class ConversionPolicy:
 
     chunk_size: how much is read and converted at a time.
     size: how the response size is promised. "exact": the size is measured first, and exactly that
-        is sent. Recompressed batches must be made to be measured. The response ends after some
-        hundred kilobytes of them, and the next fetch gets the rest. Without trim_compressed all of
-        it is measured, because the next fetch cannot begin inside a batch then.
+        is sent. The response ends after 512 KiB of recompressed batches, and the next fetch gets
+        the rest. Without trim_compressed all of the range is measured, because the next fetch
+        cannot begin inside a batch then.
         "estimate": as in Kafka, the larger of the raw size and the size of the first converted
         batch. A larger result is cut, and a smaller one is filled up.
     recode: codec to codec, for codecs that the client cannot read: {"zstd": "gzip"}. "lz4:magic0"

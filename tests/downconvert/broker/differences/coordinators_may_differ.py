@@ -57,10 +57,10 @@ def _is_forgotten(place: Place) -> bool:
 
 COORDINATORS: Final = (
     MayDiffer(
-        "InitProducerId of a producer that goes on while its transaction is open",
-        "51, and when it is asked again 90, PRODUCER_FENCED",
-        "the transaction is aborted, and the producer goes on",
-        "The producer is not fenced: it is the one that asks.",
+        "InitProducerId of a producer that continues while its transaction is open",
+        "51, and to the next request 90, PRODUCER_FENCED",
+        "the transaction is aborted, and the producer continues",
+        "The producer that sends the request is not fenced.",
         lambda asked, place: (
             asked.api is ApiKey.InitProducerId
             and getattr(asked.body, "producer_id", -1) != -1
@@ -71,7 +71,7 @@ COORDINATORS: Final = (
     MayDiffer(
         "InitProducerId with an epoch that is not the producer's, while its transaction is open",
         "51, and aborts the transaction",
-        "90, PRODUCER_FENCED (47 before version 4), and the transaction goes on",
+        "90, PRODUCER_FENCED (47 before version 4), and the transaction continues",
         "A fenced producer must not end another's transaction.",
         lambda asked, place: (
             asked.api is ApiKey.InitProducerId
@@ -128,14 +128,14 @@ COORDINATORS: Final = (
     ),
     MayDiffer(
         "A group whose only commit was refused",
-        "is there, Empty, until expired offsets are looked for",
+        "exists, Empty, until offsets expire",
         "is not there",
         "It has neither members nor offsets.",
         lambda asked, place: asked.api in GROUPS and _only_kafkas(place),
     ),
     MayDiffer(
         "A transactional id whose only InitProducerId was refused",
-        "is there, Empty, with the epoch -1, until the broker is started again",
+        "exists, Empty, with the epoch -1, until the broker restarts",
         "is not there",
         "No producer has it.",
         lambda asked, place: (

@@ -46,9 +46,9 @@ GATEWAY: Final = """
 ## Gateway
 
 `downconvert gateway --http HOST:PORT`. All names begin with `downconvert_gateway_`. The figures are
-those of all processes together. With [several clusters](gateway.md#several-clusters), all series
-have a label `cluster` too, except `build_info`, `processes`, `restarted_processes`, `cpu_seconds`
-and `resident_memory_bytes`.
+those of all processes together. With
+[several clusters](gateway-operation.md#several-clusters), all series have a label `cluster` too,
+except `build_info`, `processes`, `restarted_processes`, `cpu_seconds` and `resident_memory_bytes`.
 """
 
 

@@ -41,8 +41,9 @@ TABLES: Final = {
     "recode_rules": "`[[recode_rules]]`: as `recode`, for a `client` (client id, or "
     "software/version) and a `topic`, both shell patterns. The first that matches decides.",
     "clients": "`[[clients]]`: [access rules](#access-rules).",
-    "clusters": "`[[clusters]]`: the settings of one of [several clusters](gateway.md#several-"
-    "clusters), with its `name`. Its tables are `[clusters.limits]`, `[[clusters.clients]]`, …",
+    "clusters": "`[[clusters]]`: the settings of one of "
+    "[several clusters](gateway-operation.md#several-clusters), with its `name`. Its tables are "
+    "`[clusters.limits]`, `[[clusters.clients]]`, …",
 }
 CLUSTER: Final = {
     "tls": "Connect with TLS.",

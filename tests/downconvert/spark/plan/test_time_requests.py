@@ -1,4 +1,4 @@
-"""A search for a timestamp sends few requests to a store. docs/spark.md has these numbers."""
+"""A search for a timestamp sends few requests to a store: the numbers of docs/spark-stores.md."""
 
 from collections import Counter
 from pathlib import Path

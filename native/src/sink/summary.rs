@@ -3,7 +3,7 @@
 use super::Sink;
 use crate::item::Item;
 use crate::layout::V1;
-use crate::outcome::Stop;
+use crate::outcome::Outcome;
 
 /// Facts about all records that were put.
 pub struct Summary {
@@ -37,7 +37,7 @@ impl Sink for Summary {
     const READS_ALL: bool = false;
 
     #[inline(always)]
-    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Stop> {
+    fn put(&mut self, item: &Item<'_>, _: i64) -> Result<usize, Outcome> {
         self.count += 1;
         self.is_dense &= item.offset == self.next_offset;
         self.next_offset = self.next_offset.wrapping_add(1);
@@ -48,8 +48,8 @@ impl Sink for Summary {
     }
 
     /// Never called: entries are copied only by a conversion.
-    fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
-        Err(Stop::Batch)
+    fn copy(&mut self, _: &[u8]) -> Result<(), Outcome> {
+        Err(Outcome::Batch)
     }
 
     fn produced(&self) -> u64 {

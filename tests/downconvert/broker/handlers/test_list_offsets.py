@@ -135,11 +135,10 @@ def test_version_0_looks_once_at_a_partition_that_is_named_many_times(
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         path_of = Segment.path
         monkeypatch.setattr(Segment, "path", lambda *args: looks.append(0) or path_of(*args))
-        asked = [Message(partition_index=0, timestamp=-1, max_num_offsets=n) for n in range(50)]
+        asked = [Message(partition_index=0, timestamp=-1, max_num_offsets=2) for _ in range(50)]
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
         (answer,) = ask(broker, ApiKey.ListOffsets, 0, body).topics
-    assert [one.old_style_offsets for one in answer.partitions[:3]] == [[], [6], [6, 3]]
-    assert {tuple(one.old_style_offsets) for one in answer.partitions[3:]} == {(6, 3, 0)}
+    assert [one.old_style_offsets for one in answer.partitions] == [[6, 3]] * 50
     assert len(looks) == len(SEGMENTS)
 
 

@@ -60,9 +60,9 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@mv $@.part $@
 
 # Four at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
-test: build ## the suite, but for what needs others' programs: minutes
+test: build ## the suite, but for what needs others' programs or takes long: minutes
 	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder \
-		-m "not others" -o tmp_path_retention_policy=failed
+		-m "not others and not slow" -o tmp_path_retention_policy=failed
 
 test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

@@ -5,6 +5,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TypeAlias
 
+import pytest
 from hypothesis import Phase, find, given, settings
 
 from records import BatchHeader, MemoryRecords
@@ -142,6 +143,7 @@ def test_every_kind_is_drawn() -> None:
     assert missing == set()
 
 
+@pytest.mark.slow
 def test_a_failure_shrinks_to_one_plain_record() -> None:
     simplest = find(
         segments(contents=SMALL_CONTENTS, batches_max=2),

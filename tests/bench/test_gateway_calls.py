@@ -13,6 +13,7 @@ POLLS_MAX: Final = 7.0
 HAND_OVERS_MAX: Final = 1.2
 
 
+@pytest.mark.slow
 def test_a_large_fetch_calls_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "WAIT_MS", 1_000)  # however busy the machine is
     for found, fetches in measure(SHAPES):

@@ -30,6 +30,7 @@ def test_few_clients_need_one_core() -> None:
     assert plan(MEASURED, 10, brokers=1, polls=1.0, rate=1.0, codec="lz4").cores == 1
 
 
+@pytest.mark.slow
 def test_everything_is_measured() -> None:
     done = CliRunner().invoke(
         sizing, ["--seconds", "0.02", "--connections", "20", "--log", "100000"]

@@ -11,6 +11,7 @@ from tests.backends import NAMES
 SMOKE = 2000
 
 
+@pytest.mark.slow
 def test_no_damage_gets_through() -> None:
     done = CliRunner().invoke(main, ["--count", str(SMOKE), "--seed", "1"])
     assert done.exit_code == 0, done.output

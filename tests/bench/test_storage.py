@@ -24,6 +24,7 @@ def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
     return run(index_lookup, *options), found, picture
 
 
+@pytest.mark.slow
 def test_lookups_are_compared_with_a_plain_search(lookups: tuple[str, Path, Path]) -> None:
     output, _, _ = lookups
     assert "offset index, near the end" in output

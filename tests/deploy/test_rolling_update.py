@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.downconvert.cli.gateways import Running
@@ -28,6 +29,7 @@ OLD: Final = (0, 10, 0)  # Produce 2 and Fetch 2, which Kafka 4 refuses
 PARTITION: Final = TopicPartition("t", 0)
 
 
+@pytest.mark.slow
 def test_clients_see_nothing_of_a_rolling_update_but_new_connections(tmp_path: Path) -> None:
     bootstrap, node = free_ports(2)
     with (

@@ -30,6 +30,7 @@ def measured(path: Path, **options: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_segment_of_a_gigabyte(tmp_path: Path) -> None:
     records = [Record(i, 0, value=b"v" * 1000) for i in range(1000)]
     one = build(records, magic=V2)
@@ -43,6 +44,7 @@ def test_a_segment_of_a_gigabyte(tmp_path: Path) -> None:
     assert found["peak"] <= LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codec", "count"),
     [(Codec.GZIP, 300), (Codec.LZ4, 300)],  # of all codecs: tests/records/codecs/test_bombs.py
@@ -56,6 +58,7 @@ def test_a_batch_that_expands_to_hundreds_of_megabytes(
     assert found["peak"] <= LIMIT
 
 
+@pytest.mark.slow
 def test_a_record_of_300_mb_is_reported_and_not_held(tmp_path: Path) -> None:
     bomb(partition(tmp_path, b"") / f"{0:020}.log", Codec.GZIP, records=1, value_size=300 * MB)
     found = measured(tmp_path, mode="PERMISSIVE")
@@ -63,6 +66,7 @@ def test_a_record_of_300_mb_is_reported_and_not_held(tmp_path: Path) -> None:
     assert found["peak"] <= LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("magic", [V1, V2])
 def test_the_largest_record_that_is_allowed(tmp_path: Path, magic: int) -> None:
     record = Record(0, 0, value=bytes(16 * MiB - 100))
@@ -74,6 +78,7 @@ def test_the_largest_record_that_is_allowed(tmp_path: Path, magic: int) -> None:
     assert found["peak"] <= LIMIT
 
 
+@pytest.mark.slow
 def test_records_of_nothing(tmp_path: Path) -> None:
     """Two hundred thousand in a batch of less than a kilobyte."""
     log = partition(tmp_path, b"") / f"{0:020}.log"

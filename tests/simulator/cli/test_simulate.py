@@ -46,6 +46,7 @@ def test_a_mebibyte_goes_through_every_mode(policy: str, command: Command) -> No
         assert lazy["records_converted_per_scan"] > lazy["records_read_per_scan"]  # sent again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "mixed"])
 def test_compressed_segments_are_delivered_whole(codec: str, command: Command) -> None:
     line = f"codec={codec},record=50..2000,headers=0.2,nulls=0.1,gaps=0.1,size=128KiB,seed=2"
@@ -77,6 +78,7 @@ def test_a_report_is_one_file_that_loads_nothing(
     assert f"downconvert simulate {segment} --slow 0 --rounds 1" in page
 
 
+@pytest.mark.slow
 def test_generated_segments_can_be_kept(tmp_path: Path, command: Command) -> None:
     workloads = ("--generate", "size=4KiB", "--generate", "codec=lz4,size=4KiB")
     ran = command("simulate", *workloads, "--keep", tmp_path, "--slow", 0, "--rounds", 1, "--json")

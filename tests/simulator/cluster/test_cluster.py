@@ -115,6 +115,7 @@ def test_a_planted_bug_is_seen(bug: str, monkeypatch: pytest.MonkeyPatch) -> Non
         simulate_cluster(options_for(seed))
 
 
+@pytest.mark.slow
 def test_an_hour_holds_no_more_files_and_objects_than_its_first_minutes(tmp_path: Path) -> None:
     samples = cluster_soak.soak(tmp_path, seconds=18.0, every=1.5, seed=1)
     assert cluster_soak.growth(samples) == []

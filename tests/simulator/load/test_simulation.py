@@ -47,6 +47,7 @@ def runs_of(result: LoadResult) -> list[LoadRun]:
     return [run for rounds in result.modes.values() for run in rounds.each]
 
 
+@pytest.mark.slow
 def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_an_answer_eagerly() -> None:
     options = replace(
         preset("kip-283", 16 * MiB), partitions=16, per_fetch=16, modes=("lazy", "eager"), rounds=1
@@ -59,6 +60,7 @@ def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_an_answer_
     assert eager.kinds["0.10.0"].size == lazy.kinds["0.10.0"].size >= 16 * MiB
 
 
+@pytest.mark.slow
 def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:
     steps: list[str] = []
     options = replace(SMALL, clients=(Group("0.10", 1),), modes=("eager", "lazy"), rounds=2)
@@ -73,6 +75,7 @@ def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:
     assert next(cost.label for cost in found.costs) == "CPU per record"
 
 
+@pytest.mark.slow
 def test_every_answer_to_every_kind_is_as_planned(result: LoadResult) -> None:
     assert result.failures() == []
     for run in runs_of(result):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.indexes.offset_index import OffsetIndex
@@ -41,6 +41,8 @@ FOUND_MAX: Final = 8
 
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex)
+# An open file, and batches in it by requested offset: their positions and headers.
+Known: TypeAlias = tuple[SharedFile, dict[int, tuple[int, BatchHeader]]]
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class Segment:
         self._scanned: ScannedPositions | None = None  # of the open file
         # The last batches found in the open file, by requested offset: each with its position, and
         # its header as that of a range that begins with it.
-        self._found: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]] | None = None
+        self._found: Known | None = None
 
     def path(self, kind: Kind = Kind.LOG) -> Path:
         return Path(self.location(kind))
@@ -132,22 +134,19 @@ class Segment:
             known = self._found = (file, {})
         found = known[1].get(offset)
         if found is None or found[0] + found[1].size > end:
-            found = self.find(offset, end)
+            found = _following(known, offset, end)
             if found is None:
-                return None
-            file = self._log()
-            found = found[0], found[1].at(0)
+                found = self.find(offset, end)
+                if found is None:
+                    return None
+                file = self._log()
+                found = found[0], found[1].at(0)
             self._note(known, offset, found)
         position, first = found
         size = min(end - position, max(max_bytes, first.size))
         return FileRecords(file, position, size, first=first)
 
-    def _note(
-        self,
-        known: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]],
-        offset: int,
-        found: tuple[int, BatchHeader],
-    ) -> None:
+    def _note(self, known: Known, offset: int, found: tuple[int, BatchHeader]) -> None:
         """Remembers a batch. An open file is only appended to, so the batch stays where it was
         found. Does nothing if the search has opened another file, or another thread has closed this
         one."""
@@ -302,3 +301,21 @@ class Segment:
         if scanned is None or scanned.file is not file:
             scanned = self._scanned = ScannedPositions(file)
         return scanned.scan(offset, end)
+
+
+def _following(known: Known, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+    """The batch that holds `offset`, if it comes right after a known one: a consumer at the end of
+    a log mostly reads batch by batch. None: it must be searched for, or there is none."""
+    file, batches = known
+    for position, before in tuple(batches.values()):
+        if before.last_offset + 1 == offset:
+            at = position + before.size
+            try:
+                header = next(FileRecords(file, at, max(0, end - at)).batches(), None)
+            except CorruptRecordsError:  # the search reports it
+                return None
+            # In a damaged log, offsets may fall.
+            if header is None or min(header.base_offset, header.last_offset) < offset:
+                return None
+            return at, header
+    return None

@@ -75,6 +75,55 @@ def test_a_repeated_read_needs_no_search_in_the_file(
         assert first_offset(gap.read(offset, 300, size)) == expected
 
 
+def test_the_batch_after_a_known_one_is_found_without_a_search(
+    gap: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a consumer reads that gets batch after batch."""
+    assert first_offset(gap.read(50, 0, gap.size)) == 50
+    searched = []
+    find = Segment.find
+    monkeypatch.setattr(Segment, "find", lambda *args: searched.append(args[1]) or find(*args))
+    after = gap.read(52, 0, gap.size)
+    assert after is not None
+    assert after.first == next(after.batches())
+    assert after.first.base_offset == 60
+    assert searched == []
+    assert gap.read(62, 0, gap.size) is None
+    assert gap.read(52, 300, gap.size // 2) is None
+    assert searched == [62, 52]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reads_in_any_order_find_what_a_new_reader_finds(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    made = indexed_segment(tmp_path, 0, *BATCHES, interval=200)
+    offset = 0
+    for _ in range(200):
+        found = made.read(offset, random.choice((0, 500)), made.size)
+        new = Segment(tmp_path, 0, OpenFiles())
+        expected = new.read(offset, found.size if found else 0, made.size)
+        new.release()
+        assert (found is None) == (expected is None)
+        if found is None or expected is None or random.random() < 0.1:
+            offset = random.randrange(600)
+            continue
+        assert (found.origin, found.size, found.first) == (
+            expected.origin,
+            expected.size,
+            expected.first,
+        )
+        assert found.first is not None
+        offset = random.choice((found.first.last_offset + 1, offset + 1))
+
+
+def test_a_batch_below_the_one_before_it_is_searched_for(tmp_path: Path) -> None:
+    """In a damaged log, offsets may fall. A reader then begins where any other does."""
+    made = segment(tmp_path, 0, batch(5, 6), batch(2, 9), batch(10))
+    assert first_offset(made.read(5, 0, made.size)) == 5
+    new = Segment(tmp_path, 0, OpenFiles())
+    assert first_offset(made.read(7, 0, made.size)) == first_offset(new.read(7, 0, made.size))
+
+
 def test_remembered_batches_are_dropped_with_the_file(gap: Segment) -> None:
     assert first_offset(gap.read(51, 300, gap.size)) == 50
     assert gap.read(51, 300, 10) is None  # the batch is not whole up to there

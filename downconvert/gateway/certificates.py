@@ -61,7 +61,7 @@ class Certificates:
         if config.takes_old_tls:
             LOG.warning("clients may speak TLS %s, which is not safe", config.tls_min_version)
 
-    def look(self) -> None:
+    def read_if_changed(self) -> None:
         """Reads the files again if one of them has changed. The old contexts stay while the files
         do not fit, such as a new certificate before its new key is written."""
         with self._lock:

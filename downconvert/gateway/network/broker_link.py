@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from downconvert.gateway.network.sockets.ended import UnreachableError
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.session import headers
 from downconvert.gateway.session.exchanges import Ask, Forward, Result
 from downconvert.gateway.session.session import Session
@@ -19,9 +21,7 @@ from downconvert.protocol.schemas import Message
 
 from .client_request import ClientRequest
 from .cluster_broker import ClusterBroker
-from .ended import UnreachableError
 from .passing import Passing
-from .streams import Stream
 from .upstream import Upstream
 
 
@@ -95,17 +95,17 @@ class BrokerLink:
         return self._upstream
 
     async def ask(
-        self, asked: Ask, request: ClientRequest, correlation_id: int | None
+        self, ask: Ask, request: ClientRequest, correlation_id: int | None
     ) -> tuple[Callable[[], Message], Spool | None]:
         """Asks the cluster. Returns the function that reads its response, and the response. A large
         one has not arrived whole. `correlation_id`: of the request, if it has been sent already."""
         upstream = await self._reached()
         # It is sent even if the client has gone: brokers handle all requests they have received.
-        if asked.body is not None:
-            wait = self._waits.of_body(asked.api, asked.body)
+        if ask.body is not None:
+            wait = self._waits.of_body(ask.api, ask.body)
             if correlation_id is None:
-                correlation_id = await upstream.send(asked)
-            if not asked.expects_response:
+                correlation_id = await upstream.send(ask)
+            if not ask.expects_response:
                 return Message, None
         else:
             await request.pass_to(upstream.stream)
@@ -113,7 +113,7 @@ class BrokerLink:
             wait = self._waits.of_frame(header, request.prefix)
             correlation_id = header.correlation_id
         spool = await self.while_waiting(upstream.answer(wait))
-        read = partial(asked.answer, spool, correlation_id)
+        read = partial(ask.answer, spool, correlation_id)
         if spool.size > MEMORY_MAX and upstream.stream.is_plain:
             return read, spool
         await self.while_waiting(upstream.receive(spool))

@@ -8,14 +8,13 @@ from struct import Struct
 from typing import Final
 
 from downconvert.gateway.config import Limits
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.splicing import forward
+from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.headers import parse
 from downconvert.protocol.errors import BadRequestError
 from downconvert.serving.limits import RequestMemory
 from records.units import KiB
-
-from .ended import ConnectionEndedError
-from .splicing import forward
-from .streams import CLIENT, Stream
 
 LENGTH: Final = Struct(">i")
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is read on

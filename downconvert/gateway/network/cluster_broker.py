@@ -13,14 +13,14 @@ from typing import Protocol
 from downconvert.gateway.certificates import Certificates
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.figures import Counters
+from downconvert.gateway.network.sockets.deadline import wake
+from downconvert.gateway.network.sockets.ended import UnreachableError
 from downconvert.gateway.security import Credentials
 from downconvert.gateway.topology import BOOTSTRAP, RECENT, Address, Topology
 from downconvert.protocol.schemas import Message
 from records.budget import MemoryBudget
 
 from .conversion_pool import ConversionPool
-from .deadline import wake
-from .ended import UnreachableError
 from .upstream import Upstream, reach
 
 

@@ -12,6 +12,14 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from downconvert.gateway.figures import Counters, End
+from downconvert.gateway.network.sockets.deadline import pause, wake
+from downconvert.gateway.network.sockets.ended import (
+    ConnectionEndedError,
+    UnreachableError,
+    end_of,
+    hang_up,
+)
+from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.exchanges import (
     ASK_API_VERSIONS,
     Answer,
@@ -40,11 +48,8 @@ from .broker_link import BrokerLink
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .cluster_broker import ClusterBroker
 from .conversion_pool import TimedPool
-from .deadline import pause, wake
-from .delivery import SOON, Delivery
-from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
+from .delivery import INLINE_SECONDS, Delivery
 from .passing import Passing
-from .streams import CLIENT, Stream
 from .translating import Translation
 from .upstream import INLINE_MAX
 
@@ -284,7 +289,7 @@ class Connection:
                     if is_fetch and takes_time:
                         await delivery.open()
                     # A turn of a fetch is short. A producer's batch is rewritten in a single turn.
-                    until = perf_counter() + SOON if self._is_small and is_fetch else 0.0
+                    until = perf_counter() + INLINE_SECONDS if self._is_small and is_fetch else 0.0
                 case _:
                     return step
             step = None

@@ -13,7 +13,7 @@ from downconvert.serving.line_budget import LineBudget
 from records.logged import log_of
 
 from .connection import Connection
-from .greeting import Greeting
+from .handshake import Handshake
 
 LOG: Final = log_of(__name__)
 WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.LIMIT, End.DEFECT)
@@ -70,12 +70,12 @@ def log_refusal(
 
 
 def log_handshake(
-    lines: LineBudget, address: str, text: str, reason: End, greeting: Greeting, now: float
+    lines: LineBudget, address: str, text: str, reason: End, handshake: Handshake, now: float
 ) -> None:
     """Logs a failed TLS handshake. INFO: the client has only gone."""
-    trace = trace_id(greeting.connection)
+    trace = trace_id(handshake.connection)
     fields: dict[str, Any] = {"client": address, "connection": trace}
-    fields |= {"reason": str(reason), "server_name": greeting.name}
+    fields |= {"reason": str(reason), "server_name": handshake.name}
     message = "client %s: its TLS handshake has failed: %s [%s, connection %s]"
     extra = {"fields": fields}
     if reason is End.CLIENT:

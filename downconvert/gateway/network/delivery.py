@@ -13,6 +13,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.receiver import SCRATCH
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE, Stream
 from downconvert.gateway.session.exchanges import (
     TURN,
     TURN_SIZE,
@@ -29,11 +32,8 @@ from downconvert.protocol.responses import ResponseSend
 from records.files.sends import NOTHING
 
 from .conversion_pool import AGAIN, TimedPool
-from .ended import ConnectionEndedError
-from .receiver import SCRATCH
-from .streams import PIECE_SIZE, Stream
 
-SOON: Final = 0.001  # seconds that the event loop may convert for one client at a time
+INLINE_SECONDS: Final = 0.001  # seconds that the event loop may convert for one client at a time
 WAIT_MS: Final = 2  # milliseconds that a thread waits for a socket, while no job waits
 
 
@@ -108,8 +108,8 @@ class Delivery:
             await self._finish(send)
 
     async def _send_small(self, send: ResponseSend) -> None:
-        """Sends what the event loop itself converts within SOON."""
-        channel, until = Piece(), perf_counter() + SOON
+        """Sends what the event loop itself converts within INLINE_SECONDS."""
+        channel, until = Piece(), perf_counter() + INLINE_SECONDS
         while not send.completed and perf_counter() < until:
             send.write_to(channel)
         await self._pass(channel.take())

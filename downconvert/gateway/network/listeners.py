@@ -12,9 +12,8 @@ from errno import EADDRINUSE
 from threading import Lock
 from typing import Final, Protocol
 
+from downconvert.gateway.network.sockets.tcp import set_options
 from downconvert.serving.system_errors import words_of
-
-from .tcp import set_options
 
 BACKLOG: Final = 4096  # clients that wait to be accepted; the system has a limit, too
 

@@ -17,6 +17,13 @@ from typing import Any, Final, Protocol
 from downconvert.access.identity import common_name
 from downconvert.access.rights import ConfigError
 from downconvert.gateway.figures import End
+from downconvert.gateway.network.sockets.ended import (
+    ConnectionEndedError,
+    SilentBrokerError,
+    UnreachableError,
+)
+from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.shared import Shared
@@ -33,12 +40,9 @@ from .cluster_broker import Cluster, ClusterBroker
 from .connection import Connection
 from .connection_log import log_defect, log_end
 from .conversion_pool import TimedPool
-from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
-from .event_loop import EventLoop
-from .greeting import Greeting, no_traceback_for_names
+from .handshake import Handshake, no_traceback_for_names
 from .listeners import ListensFor, why
 from .reception import Host, Reception
-from .streams import Stream
 
 LOG: Final = log_of(__name__)
 METADATA_VERSION: Final = 1  # the first that can ask for no topics
@@ -183,7 +187,7 @@ class ServingLoop:
             for node_id in topology.unserved.keys() - nodes.keys():
                 topology.unserved.pop(node_id, None)
 
-    async def _know_nodes(self) -> None:
+    async def _open_new_ports(self) -> None:
         """Opens the ports of new brokers, before a response that may name them is sent.
 
         UnreachableError: it names a broker whose port cannot be bound. Later responses leave that
@@ -237,7 +241,7 @@ class ServingLoop:
             await asyncio.sleep(SECOND)
             try:
                 self._gateway.lines.write_omitted(self._loop.time())
-                self._gateway.certificates.look()
+                self._gateway.certificates.read_if_changed()
                 trimming.look(len(self._gateway.places))
             except Exception:
                 LOG.exception("a defect in what is done every second")
@@ -250,22 +254,22 @@ class ServingLoop:
         return self._brokers[node_id]
 
     def _connection(
-        self, client: Stream, place: Place, greeting: Greeting, reached: str
+        self, client: Stream, place: Place, handshake: Handshake, reached: str
     ) -> Connection:
         """Makes the connection of a client after its handshake. The client reached this address."""
         gateway = self._gateway
         certificate = common_name(client.transport.get_extra_info("peercert"))
         tls = client.transport.get_extra_info("ssl_object")
         spoken = (tls.version() or "") if tls is not None else ""
-        advertised = gateway.config.advertised_to(greeting.name, reached)
+        advertised = gateway.config.advertised_to(handshake.name, reached)
         session = Session(gateway.shared, place.address, advertised, certificate, spoken)
-        session.identity.connection = greeting.connection
+        session.identity.connection = handshake.connection
         connection = Connection(
             client,
             session,
-            self._broker(greeting.node_id),
+            self._broker(handshake.node_id),
             time.time,
-            self._know_nodes,
+            self._open_new_ports,
             TimedPool(gateway.pool),
             gateway.counters,
             place,

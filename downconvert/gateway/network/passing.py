@@ -16,15 +16,20 @@ from typing import Final, TypeAlias
 
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import Counters
+from downconvert.gateway.network.sockets.ended import (
+    ConnectionEndedError,
+    SilentBrokerError,
+    StalledError,
+    UnreachableError,
+)
+from downconvert.gateway.network.sockets.splicing import WORTHWHILE, forward
+from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.client_identity import FETCH
 from downconvert.gateway.session.passed_kind import PassedKind
 from downconvert.gateway.session.session import Session
 from downconvert.protocol.errors import BadRequestError
 from records import RecordsError
 
-from .ended import ConnectionEndedError, SilentBrokerError, StalledError, UnreachableError
-from .splicing import WORTHWHILE, forward
-from .streams import CLIENT, Stream
 from .translated_fetches import TranslatedFetches
 from .translating import Translation
 from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream
@@ -114,7 +119,7 @@ class Passing:
         self._is_open = not self._is_last
         client.deadline.limit = self._monotonic() + self._limits.idle_timeout
         try:
-            client.look_again()
+            client.offer_again()
             while self._failure is None:
                 if self._waits_for_client:
                     await self._send_rest()
@@ -156,7 +161,7 @@ class Passing:
             body_at = at + REQUEST.size + len(known.rest)
             if body_at > stop or data[at + REQUEST.size : body_at] != known.rest:
                 break
-            wait = known.look(data[body_at:stop])
+            wait = known.read_wait(data[body_at:stop])
             if wait is None:
                 break
             session.shared.census.count_again(known.client, time, translated=False)
@@ -291,7 +296,7 @@ class Passing:
             self._expect(now)
         else:
             self._client.deadline.move(now + self._limits.idle_timeout)
-        client.look_again()
+        client.offer_again()
         if self._is_last or client.has_ended or (client.available and not self._unanswered):
             client.wake()
 
@@ -320,7 +325,7 @@ class Passing:
             self._answered(self._monotonic())
         self._waits_for_client = False
         self._continue(self._monotonic())
-        self._upstream.stream.look_again()
+        self._upstream.stream.offer_again()
 
     def _described(self) -> str:
         """The request that is under way, for log lines."""

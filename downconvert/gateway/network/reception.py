@@ -17,6 +17,10 @@ from downconvert.gateway.audit import Audit
 from downconvert.gateway.certificates import Certificates
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.figures import Counters, End
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.socket_transport import SocketTransport
+from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.topology import Topology
 from downconvert.protocol.errors import BadRequestError
 from downconvert.serving.line_budget import LineBudget
@@ -24,16 +28,12 @@ from downconvert.serving.places import NoPlaceError, Place
 
 from .connection import Connection
 from .connection_log import log_handshake, log_refusal
-from .ended import ConnectionEndedError
-from .event_loop import EventLoop
-from .greeting import GREETING, Greeting
+from .handshake import HANDSHAKE, Handshake
 from .proxy_header import Proxied, bytes_missing, parse
-from .socket_transport import SocketTransport
-from .streams import CLIENT, Stream
 
 # The client leaves during its handshake, as probes of an open port do.
 GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-UNWELCOME: Final = (ConnectionEndedError, BadRequestError, NoPlaceError, OSError)
+REFUSED: Final = (ConnectionEndedError, BadRequestError, NoPlaceError, OSError)
 
 
 class Host(Protocol):
@@ -60,7 +60,7 @@ class Reception:
         loop: EventLoop,
         is_stopping: Callable[[], bool],
         spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], "asyncio.Task[None]"],
-        connection: Callable[[Stream, Place, Greeting, str], Connection],
+        connection: Callable[[Stream, Place, Handshake, str], Connection],
         serve: Callable[[Connection], Coroutine[Any, Any, None]],
     ) -> None:
         self._gateway = gateway
@@ -84,15 +84,15 @@ class Reception:
         except NoPlaceError as error:
             self._refuse(channel, address, error)
             return
-        greeting = Greeting(node_id, channel.send, connection=next(self._numbers))
+        handshake = Handshake(node_id, channel.send, connection=next(self._numbers))
         if not has_header and self._gateway.certificates.server is None:
             self._settle(place)
-            connection = self._connect(channel, place, greeting)
+            connection = self._connect(channel, place, handshake)
             if connection is not None:
                 self._spawn(lambda: self._serve(connection))
             return
         task = self._spawn(
-            lambda: self._serve_client(channel, place, greeting, has_header=has_header)
+            lambda: self._serve_client(channel, place, handshake, has_header=has_header)
         )
         self._keep(place, task)
         self._tasks.add(task)
@@ -127,28 +127,30 @@ class Reception:
         channel.close()
 
     async def _serve_client(
-        self, channel: socket.socket, place: Place, greeting: Greeting, *, has_header: bool
+        self, channel: socket.socket, place: Place, handshake: Handshake, *, has_header: bool
     ) -> None:
         """Shakes hands, and serves the client."""
         task = asyncio.current_task()
         assert task is not None
         if has_header:
-            found = await self._find(channel, place, greeting)
+            found = await self._find(channel, place, handshake)
             if found is None:
                 return
             place = found
             self._keep(place, task)
         tls = self._gateway.certificates.server
         if tls is None:
-            connection = self._connect(channel, place, greeting)
+            connection = self._connect(channel, place, handshake)
         else:
-            connection = await self._handshake(tls, channel, place, greeting)
+            connection = await self._handshake(tls, channel, place, handshake)
         self._tasks.discard(task)
-        del channel, greeting, task  # ten thousand connections may hold them
+        del channel, handshake, task  # ten thousand connections may hold them
         if connection is not None:
             await self._serve(connection)
 
-    async def _find(self, channel: socket.socket, place: Place, greeting: Greeting) -> Place | None:
+    async def _find(
+        self, channel: socket.socket, place: Place, handshake: Handshake
+    ) -> Place | None:
         """The place of a client behind a load balancer, from its PROXY header. None: the client is
         refused."""
         address = place.address
@@ -156,10 +158,10 @@ class Reception:
             async with asyncio.timeout(self._gateway.config.limits.handshake_timeout):
                 proxied = await self._read_header(channel)
             if proxied is not None:
-                address, greeting.reached = proxied.address, proxied.reached
+                address, handshake.reached = proxied.address, proxied.reached
             place.release()
             return self._gateway.admit(address)
-        except UNWELCOME as error:
+        except REFUSED as error:
             self._refuse(channel, address, error)
             return None
         except BaseException:
@@ -179,31 +181,31 @@ class Reception:
         return parse(data)
 
     def _connect(
-        self, channel: socket.socket, place: Place, greeting: Greeting
+        self, channel: socket.socket, place: Place, handshake: Handshake
     ) -> Connection | None:
         """The connection of a client without TLS. None: it has failed."""
         client = Stream(CLIENT)
         try:
-            reached = greeting.reached or channel.getsockname()[0]
+            reached = handshake.reached or channel.getsockname()[0]
             SocketTransport(self._loop, channel, client)
         except OSError as error:
             place.release()
             channel.close()
-            self._log_failed_handshake(place.address, greeting, error)
+            self._log_failed_handshake(place.address, handshake, error)
             return None
-        return self._connection(client, place, greeting, reached)
+        return self._connection(client, place, handshake, reached)
 
     async def _handshake(
-        self, tls: ssl.SSLContext, channel: socket.socket, place: Place, greeting: Greeting
+        self, tls: ssl.SSLContext, channel: socket.socket, place: Place, handshake: Handshake
     ) -> Connection | None:
         """Shakes hands. None: the handshake has failed."""
         gateway = self._gateway
         client = Stream(CLIENT)
-        GREETING.set(greeting)
-        tls.sni_callback = self._hear if gateway.config.goes_by_name else None
+        HANDSHAKE.set(handshake)
+        tls.sni_callback = self._take_server_name if gateway.config.goes_by_name else None
         limit = gateway.config.limits.handshake_timeout
         try:
-            reached = greeting.reached or channel.getsockname()[0]
+            reached = handshake.reached or channel.getsockname()[0]
             await self._loop.connect_accepted_socket(
                 lambda: client, channel, ssl=tls, ssl_handshake_timeout=limit
             )
@@ -212,24 +214,24 @@ class Reception:
             if not isinstance(error, OSError):
                 channel.close()
                 raise
-            self._log_failed_handshake(place.address, greeting, error)
+            self._log_failed_handshake(place.address, handshake, error)
             return None
-        return self._connection(client, place, greeting, reached)
+        return self._connection(client, place, handshake, reached)
 
-    def _log_failed_handshake(self, address: str, greeting: Greeting, error: OSError) -> None:
-        is_gone = isinstance(error, GONE) and not greeting.refusal
+    def _log_failed_handshake(self, address: str, handshake: Handshake, error: OSError) -> None:
+        is_gone = isinstance(error, GONE) and not handshake.refusal
         reason = End.CLIENT if is_gone else End.HANDSHAKE
-        text = greeting.refusal or getattr(error, "reason", None) or str(error)
+        text = handshake.refusal or getattr(error, "reason", None) or str(error)
         self._gateway.counters.connection_ended(reason)
         lines, now = self._gateway.lines, self._loop.time()
-        log_handshake(lines, address, text, reason, greeting, now)
+        log_handshake(lines, address, text, reason, handshake, now)
 
-    def _hear(self, _: object, name: str | None, __: object) -> int | None:
+    def _take_server_name(self, _: object, name: str | None, __: object) -> int | None:
         """Called during a handshake with the requested server name. Returns the alert that ends
         the handshake; None: it continues."""
-        greeting, gateway = GREETING.get(), self._gateway
-        greeting.take_server_name(name, gateway.config, gateway.topology.nodes)
-        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None
+        handshake, gateway = HANDSHAKE.get(), self._gateway
+        handshake.take_server_name(name, gateway.config, gateway.topology.nodes)
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if handshake.refusal else None
 
 
 def _end_of(error: Exception) -> End:

@@ -97,5 +97,5 @@ class TranslatedFetches:
         """Hands the current fetch to the task."""
         translation, self.current = self.current, None
         assert translation is not None
-        translation.look()
+        translation.begin_exchange()
         return translation

@@ -12,6 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.session.exchanges import Answer, Ask, Step, Steps, Turn, advance, nothing
 from downconvert.gateway.session.headers import Header, parse
 from downconvert.gateway.session.repeated import (
@@ -26,8 +27,7 @@ from downconvert.gateway.session.waiting import LONGEST
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import Message
 
-from .delivery import SOON, pieces
-from .streams import PIECE_SIZE
+from .delivery import INLINE_SECONDS, pieces
 from .upstream import CORRELATION, LENGTH, Upstream
 
 
@@ -91,12 +91,12 @@ class Translation:
             self.correlation_id = upstream.next_id()
             upstream.stream.send(self.repeated.ask(self.correlation_id, offset_of(self._whole)))
             if self.repeated.is_large:
-                self.look()  # while the cluster works
+                self.begin_exchange()  # while the cluster works
             return True
         self.repeated, self.steps = None, self._exchange()
-        return self._goes_on(nothing, upstream)
+        return self._advance(nothing, upstream)
 
-    def look(self) -> None:
+    def begin_exchange(self) -> None:
         """Begins the exchange if it was not needed so far. The cluster has already received its
         request."""
         if self.repeated is not None:
@@ -123,15 +123,15 @@ class Translation:
             if self.answered is not None:
                 self.correlation_id = None
                 return False
-            self.look()
+            self.begin_exchange()
         assert isinstance(self.step, Ask)
         spool = Spool(len(data) - LENGTH.size)
         spool.write(data[LENGTH.size :])
         make_result: Callable[[], Message] = partial(self.step.answer, spool, asked_id)
-        return self._goes_on(make_result, upstream)
+        return self._advance(make_result, upstream)
 
-    def _goes_on(self, make_result: Callable[[], Any], upstream: Upstream) -> bool:
-        until, self.correlation_id = perf_counter() + SOON, None
+    def _advance(self, make_result: Callable[[], Any], upstream: Upstream) -> bool:
+        until, self.correlation_id = perf_counter() + INLINE_SECONDS, None
         self.step = step = advance(self.steps, make_result)
         while isinstance(step, Turn) and perf_counter() < until:
             self.step = step = advance(self.steps, nothing)

@@ -12,6 +12,14 @@ from time import perf_counter
 from typing import Final
 
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.network.sockets.ended import (
+    ConnectionEndedError,
+    SilentBrokerError,
+    UnreachableError,
+)
+from downconvert.gateway.network.sockets.splicing import forward
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE, Stream
+from downconvert.gateway.network.sockets.tcp import set_options
 from downconvert.gateway.security import ClusterSecurity
 from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Ask, ThrottleField
 from downconvert.gateway.session.headers import OTHER
@@ -24,11 +32,7 @@ from downconvert.serving.system_errors import words_of
 from records.budget import MemoryBudget
 
 from .conversion_pool import ConversionPool
-from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .sasl import AuthenticationError, authenticate
-from .splicing import forward
-from .streams import PIECE_SIZE, Stream
-from .tcp import set_options
 
 LENGTH: Final = Struct(">i")
 CORRELATION: Final = Struct(">i")

@@ -33,7 +33,7 @@ WAIT: Final = Struct(">i")
 NO_CHANGE: Final = bytes.fromhex("01 01 01 00")
 
 # Reads from a body for how many seconds the broker may wait. None: the session must examine it.
-Look: TypeAlias = Callable[[memoryview], float | None]
+ReadWait: TypeAlias = Callable[[memoryview], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PassedKind:
     the version, for log lines. client: the row of the census. client_id: for log lines."""
 
     rest: bytes
-    look: Look
+    read_wait: ReadWait
     api: str
     name: str
     client: ClientKey
@@ -58,17 +58,17 @@ class PassedKinds(dict[bytes, PassedKind]):
         self, header: Header, frame: memoryview, api: str, client: ClientKey, client_id: str
     ) -> None:
         """Adds the kind of a request that has passed. The reasons must hold for all of its kind."""
-        look = _look(header.api, header.version)
+        read_wait = _reader_of_wait(header.api, header.version)
         rest = bytes(frame[CORRELATION_END : header.size])
-        if look is None or len(rest) > NAME_MAX:
+        if read_wait is None or len(rest) > NAME_MAX:
             return
         if len(self) >= KINDS_MAX:
             self.clear()
-        self[bytes(frame[KIND])] = PassedKind(rest, look, api, header.name, client, client_id)
+        self[bytes(frame[KIND])] = PassedKind(rest, read_wait, api, header.name, client, client_id)
 
 
 @cache
-def _look(api: ApiKey | None, version: int) -> Look | None:
+def _reader_of_wait(api: ApiKey | None, version: int) -> ReadWait | None:
     """How to read a body. None: the session must examine each request of the kind."""
     match api:
         case None:

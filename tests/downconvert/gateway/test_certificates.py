@@ -90,15 +90,15 @@ def test_each_time_that_files_do_not_fit_is_a_line_until_they_do(
     first = certificates.server
     for text in (b"half", b"more of it"):
         write(0, text)
-        certificates.look()
+        certificates.read_if_changed()
         assert certificates.server is first
     assert caplog.text.count("the former is used on") == 1
     write(1)
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.server is not first
     assert caplog.text.count("have been read again") == 1
     write(1, b"half again")
-    certificates.look()
+    certificates.read_if_changed()
     assert caplog.text.count("the former is used on") == 2
 
 
@@ -226,14 +226,14 @@ def test_a_change_of_any_file_is_noticed_once(
     config = with_files(tmp_path, pairs[0])
     certificates = Certificates(config)
     first = certificates.server, certificates.cluster
-    certificates.look()
+    certificates.read_if_changed()
     assert (certificates.server, certificates.cluster) == first
     touch(tmp_path / name)
-    certificates.look()
+    certificates.read_if_changed()
     second = certificates.server, certificates.cluster
     assert second[0] is not first[0]
     assert second[1] is not first[1]
-    certificates.look()
+    certificates.read_if_changed()
     assert (certificates.server, certificates.cluster) == second
 
 
@@ -253,8 +253,8 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     monkeypatch.setattr(certificates_module, "server_context", read)
     certificates = Certificates(config)
     first = certificates.server
-    certificates.look()
+    certificates.read_if_changed()
     second = certificates.server
     assert second is not first
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.server is second

@@ -70,11 +70,11 @@ def test_a_certificate_that_is_being_written_again_leaves_the_former_until_it_is
     first = certificates.server
     file.write_bytes(pair[0] + b"\n")
     after(monkeypatch, certificates_module, "server_context", lambda: cut(file, pair[0][:part]))
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.server is first
     assert f"the former is used on: tls_cert {file}: it changed" in caplog.text
     file.write_bytes(pair[0])
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.server is not first
 
 
@@ -92,7 +92,7 @@ def test_a_certificate_that_is_away_for_a_moment_leaves_the_former(
     first = certificates.server
     file.write_bytes(file.read_bytes() + b"\n")
     after(monkeypatch, certificates_module, "server_context", file.unlink)
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.server is first
 
 
@@ -107,7 +107,7 @@ def test_authorities_of_the_cluster_that_are_being_written_again_leave_the_forme
     first = certificates.cluster
     file.write_bytes(file.read_bytes() + b"\n")
     after(monkeypatch, security_module, "load_authorities", lambda: damage(file))
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.cluster is first
     with pytest.raises(ConfigError, match=f"ca_file {file}"):
         certificates.read(config)
@@ -127,8 +127,8 @@ def test_settings_that_are_read_while_files_are_looked_at_are_the_last_to_apply(
 
     file.write_bytes(file.read_bytes() + b"\n")
     after(monkeypatch, certificates_module, "server_context", read)
-    certificates.look()
+    certificates.read_if_changed()
     reading.join()
-    certificates.look()
+    certificates.read_if_changed()
     assert certificates.server is not None
     assert certificates.server.minimum_version is ssl.TLSVersion.TLSv1_3

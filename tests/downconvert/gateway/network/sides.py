@@ -10,9 +10,9 @@ from typing import Any
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.gateway.config import Limits
-from downconvert.gateway.network.ended import StalledError
 from downconvert.gateway.network.passing import Passing
-from downconvert.gateway.network.streams import CLIENT
+from downconvert.gateway.network.sockets.ended import StalledError
+from downconvert.gateway.network.sockets.streams import CLIENT
 from downconvert.gateway.network.upstream import framed
 from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.topology import Address
@@ -76,14 +76,14 @@ class Side:
         assert self._waiter is not None
         self._waiter.set_exception(error)
 
-    def look_again(self) -> None:
+    def offer_again(self) -> None:
         if self.available:
             assert self.on_arrival is not None
             self.available = self.available[self.on_arrival(memoryview(self.available)) :]
 
     def arrive(self, data: bytes) -> None:
         self.available += data
-        self.look_again()
+        self.offer_again()
         if self.available:
             self.wake()
 

@@ -9,18 +9,17 @@ import pytest
 
 from downconvert.gateway.config import Limits
 from downconvert.gateway.network.client_request import PREFIX_SIZE, ClientRequest
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import Stream
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import RequestMemory
 from records.units import KiB
 from tests.downconvert.broker.asking import frame, parsed
+from tests.downconvert.gateway.network.sockets.connected import with_stream
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import message_set, produce_body
 from tests.waiting import wait_for
-
-from .connected import with_stream
 
 CLIENTS = 6
 SIZE = 200 * KiB

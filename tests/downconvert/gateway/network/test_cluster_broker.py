@@ -10,11 +10,10 @@ import pytest
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.network import cluster_broker
 from downconvert.gateway.network.cluster_broker import ClusterBroker
-from downconvert.gateway.network.ended import UnreachableError
+from downconvert.gateway.network.sockets.ended import UnreachableError
 from downconvert.gateway.topology import BOOTSTRAP, Address, Ports, Topology
 from downconvert.protocol.schemas import Message
-
-from .connected import in_loop
+from tests.downconvert.gateway.network.sockets.connected import in_loop
 
 ADDRESS = Address("broker.test", 9092)
 VERSIONS = Message(error_code=0, api_keys=[])

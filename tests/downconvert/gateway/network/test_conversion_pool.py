@@ -87,8 +87,8 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
 def test_a_small_fetch_is_converted_by_the_event_loop(
     tmp_path: Path, threads: Threads, monkeypatch: pytest.MonkeyPatch, codec: Codec
 ) -> None:
-    monkeypatch.setattr(connection, "SOON", 60.0)  # however busy the machine is
-    monkeypatch.setattr(delivery, "SOON", 60.0)
+    monkeypatch.setattr(connection, "INLINE_SECONDS", 60.0)  # however busy the machine is
+    monkeypatch.setattr(delivery, "INLINE_SECONDS", 60.0)
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, dense(0, codec, 10_000))
         threads.watch(LazyDownConvertRecords, "to_send")

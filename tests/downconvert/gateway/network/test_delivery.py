@@ -16,7 +16,7 @@ from downconvert.gateway.config import Limits
 from downconvert.gateway.network import delivery as module
 from downconvert.gateway.network.conversion_pool import AGAIN, ConversionPool
 from downconvert.gateway.network.delivery import pieces
-from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.session.exchanges import TURN, Nothing, Steps, nothing
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import ResponseSend, response

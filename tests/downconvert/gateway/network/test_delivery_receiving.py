@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.gateway.network.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
 from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.session.spool import Spool
 from records.budget import MemoryBudget

@@ -9,8 +9,8 @@ import pytest
 
 from downconvert.gateway.network.conversion_pool import AGAIN
 from downconvert.gateway.network.delivery import Delivery
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.session.exchanges import TURN, Answer, HangUp, Reply, Steps
 from records import RecordsError
 
@@ -185,7 +185,7 @@ def test_only_what_is_small_is_converted_outside_a_thread(
     is_small: bool,
     is_plain: bool,
 ) -> None:
-    monkeypatch.setattr("downconvert.gateway.network.delivery.SOON", 10.0)
+    monkeypatch.setattr("downconvert.gateway.network.delivery.INLINE_SECONDS", 10.0)
     near, far = sockets
 
     async def use() -> None:
@@ -212,7 +212,7 @@ def test_only_what_is_small_is_converted_outside_a_thread(
 def test_a_response_that_takes_longer_than_a_moment_is_left_to_a_thread(
     monkeypatch: pytest.MonkeyPatch, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
-    monkeypatch.setattr("downconvert.gateway.network.delivery.SOON", 0.0)
+    monkeypatch.setattr("downconvert.gateway.network.delivery.INLINE_SECONDS", 0.0)
 
     async def use() -> None:
         client, pool = Client(sockets[0]), Pool()

@@ -14,7 +14,7 @@ from downconvert.access.identity import Users
 from downconvert.gateway.config import Limits
 from downconvert.gateway.identity import Identities
 from downconvert.gateway.network.connection import Connection
-from downconvert.gateway.network.streams import Stream
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.session import Session
 from downconvert.protocol.schemas import ApiKey, Message

@@ -76,7 +76,7 @@ def test_work_of_every_second_goes_on_after_a_defect(
 
     monkeypatch.setattr(loop, "SECOND", 0.01)
     with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
-        monkeypatch.setattr(running.certificates, "look", look)
+        monkeypatch.setattr(running.certificates, "read_if_changed", look)
         wait_for(lambda: len(looks) > 2)
     assert "a defect in what is done every second" in caplog.text
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import CLIENT
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.streams import CLIENT
 from tests.downconvert.gateway.cluster import Through
 
 from .sides import Between, answer, known, request, run

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.gateway.network.ended import (
+from downconvert.gateway.network.passing import PART_MIN, UNANSWERED_MAX
+from downconvert.gateway.network.sockets.ended import (
     SilentBrokerError,
     StalledError,
     UnreachableError,
 )
-from downconvert.gateway.network.passing import PART_MIN, UNANSWERED_MAX
-from downconvert.gateway.network.splicing import WORTHWHILE
+from downconvert.gateway.network.sockets.splicing import WORTHWHILE
 from downconvert.protocol.errors import BadRequestError
 from tests.downconvert.gateway.cluster import Through
 from tests.downconvert.gateway.serving import LENGTH

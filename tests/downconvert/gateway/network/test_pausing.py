@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from downconvert.gateway.network.deadline import Deadline, pause, wake
-
-from .test_deadline import Clock, with_clock
+from downconvert.gateway.network.sockets.deadline import Deadline, pause, wake
+from tests.downconvert.gateway.network.sockets.test_deadline import Clock, with_clock
 
 
 def test_a_pause_says_whether_it_was_woken() -> None:

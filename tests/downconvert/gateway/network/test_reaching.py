@@ -12,17 +12,17 @@ import pytest
 
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.network.conversion_pool import ConversionPool
-from downconvert.gateway.network.ended import UnreachableError
+from downconvert.gateway.network.sockets.ended import UnreachableError
 from downconvert.gateway.network.upstream import Upstream, reach
 from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.session.headers import parse
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from tests.downconvert.gateway.network.sockets.connected import in_loop
 from tests.downconvert.gateway.serving import cluster
 from tests.ports import LOOPBACK, free_ports
 
-from .connected import in_loop
 from .test_upstream_steps import BROKER, CONNECT_TIMEOUT, REQUEST_TIMEOUT, framed
 
 

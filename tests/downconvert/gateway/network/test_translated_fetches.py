@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.gateway.network import translating
-from downconvert.gateway.network.ended import UnreachableError
-from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.gateway.network.sockets.ended import UnreachableError
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.session.client_identity import ClientIdentity
 from downconvert.gateway.session.exchanges import Answer
 from downconvert.protocol.errors import BadRequestError
@@ -27,7 +27,7 @@ CORRELATION = 7  # of the helpers' requests
 
 @pytest.fixture
 def through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Through]:
-    monkeypatch.setattr(translating, "SOON", 10.0)  # however slow the machine is
+    monkeypatch.setattr(translating, "INLINE_SECONDS", 10.0)  # however slow the machine is
     with known(tmp_path) as found:
         yield found
 

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyRecodedRecords
 from downconvert.gateway.network import translating
-from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.network.translated_fetches import OLD_FETCHES
 from downconvert.gateway.network.translating import Translation
 from downconvert.gateway.network.upstream import framed
@@ -163,7 +163,7 @@ def test_an_answer_that_is_not_so_simple_goes_to_the_exchange() -> None:
 def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(translating, "SOON", 10.0)  # however slow the machine is
+    monkeypatch.setattr(translating, "INLINE_SECONDS", 10.0)  # however slow the machine is
     one, upstream = translation(asked(), TURN, asked()), to_broker()
     one.begin(upstream)  # type: ignore[arg-type]
     assert one.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]

@@ -20,9 +20,9 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import End
-from downconvert.gateway.network import streams
 from downconvert.gateway.network.connection import Connection
-from downconvert.gateway.network.streams import Stream
+from downconvert.gateway.network.sockets import streams
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.session import Session
 from downconvert.protocol.encoder import encode

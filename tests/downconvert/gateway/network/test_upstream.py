@@ -19,11 +19,10 @@ from downconvert.gateway.network import upstream
 from downconvert.gateway.network.upstream import connect
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
+from tests.downconvert.gateway.network.sockets.connected import in_loop
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body
 from tests.waiting import wait_for
-
-from .connected import in_loop
 
 FOREVER = 3600.0  # seconds
 ALL = Message(topics=None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from downconvert.gateway.config import GatewayConfig, Limits
-from downconvert.gateway.network.ended import SilentBrokerError
+from downconvert.gateway.network.sockets.ended import SilentBrokerError
 from downconvert.gateway.network.upstream import INLINE_MAX, Upstream
 from downconvert.gateway.session.exchanges import Ask, ThrottleField
 from downconvert.gateway.session.spool import MEMORY_MAX

@@ -31,7 +31,7 @@ def look(api: ApiKey, version: int, **fields: Any) -> float | str | None:
     if not kinds:
         return "never"
     (kind,) = kinds.values()
-    return kind.look(memoryview(data)[parse(memoryview(data)).size :])
+    return kind.read_wait(memoryview(data)[parse(memoryview(data)).size :])
 
 
 @pytest.mark.parametrize("version", [4, 11, 14, 15, 17])
@@ -61,8 +61,8 @@ def test_half_a_fetch_does_not_pass(cut: int) -> None:
     data = frame(ApiKey.Fetch, 11, Message(replica_id=-1, max_wait_ms=5, **FETCH))
     (kind,) = remembered(data).values()
     body = memoryview(data)[parse(memoryview(data)).size :]
-    assert kind.look(body[: 8 - cut]) is None
-    assert kind.look(body[:8]) == 0.005
+    assert kind.read_wait(body[: 8 - cut]) is None
+    assert kind.read_wait(body[:8]) == 0.005
 
 
 @pytest.mark.parametrize("version", [3, 9, 12])
@@ -98,7 +98,7 @@ def test_other_requests_do_not_wait_and_unknown_ones_may() -> None:
     assert look(ApiKey.Heartbeat, 3, group_id="g", member_id="m") == 0.0
     unknown = bytes.fromhex("0044 0001 00000007 ffff")  # ConsumerGroupHeartbeat
     (kind,) = remembered(unknown).values()
-    assert kind.look(memoryview(b"")) == UNREAD
+    assert kind.read_wait(memoryview(b"")) == UNREAD
 
 
 def test_a_connection_keeps_few_kinds() -> None:

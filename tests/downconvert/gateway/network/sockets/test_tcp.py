@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-from downconvert.gateway.network.splicing import forward
-from downconvert.gateway.network.streams import Stream
-from downconvert.gateway.network.tcp import last_bytes, unsent
+from downconvert.gateway.network.sockets.splicing import forward
+from downconvert.gateway.network.sockets.streams import Stream
+from downconvert.gateway.network.sockets.tcp import last_bytes, unsent
 from tests.waiting import wait_for
 
 from .connected import in_loop

@@ -168,7 +168,7 @@ class Stream(asyncio.BufferedProtocol):
         """Resumes the task that waits in `more`."""
         wake(self._reader)
 
-    def look_again(self) -> None:
+    def offer_again(self) -> None:
         """Calls `on_arrival` again with the waiting bytes, which it may take now."""
         if self.on_arrival is not None and self.available:
             self.consume(self.on_arrival(self.available))

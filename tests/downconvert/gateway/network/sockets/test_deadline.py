@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.gateway.network.deadline import Deadline
+from downconvert.gateway.network.sockets.deadline import Deadline
 
 WAITS = 1000
 

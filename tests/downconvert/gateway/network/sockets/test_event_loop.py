@@ -7,8 +7,8 @@ from threading import Timer
 
 import pytest
 
-from downconvert.gateway.network.event_loop import EventLoop
-from downconvert.gateway.network.socket_transport import READABLE, WRITABLE
+from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.socket_transport import READABLE, WRITABLE
 
 LONG = 60_000  # milliseconds: a test that waits for so long has failed
 Asked = Callable[[EventLoop, socket.socket, socket.socket], bool]

@@ -22,7 +22,7 @@ NAME_SHOWN_MAX: Final = 100  # characters of a requested name
 
 
 @dataclass(slots=True)
-class Greeting:
+class Handshake:
     """One handshake. node_id: the broker that the client wants. refusal: why the handshake is
     ended. send: writes to the client without waiting. reached: the address that it connected to;
     None: the socket's."""
@@ -74,5 +74,5 @@ def no_traceback_for_names() -> Iterator[None]:
             sys.unraisablehook = former
 
 
-# The greeting of the task that shakes hands: its callbacks have the task's context.
-GREETING: Final[ContextVar[Greeting]] = ContextVar("greeting")
+# The handshake of the task that shakes hands: its callbacks have the task's context.
+HANDSHAKE: Final[ContextVar[Handshake]] = ContextVar("handshake")

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import BUFFER_SIZE, WRITE_MAX, Stream
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.streams import BUFFER_SIZE, WRITE_MAX, Stream
 
 from .connected import with_stream
 
@@ -88,7 +88,7 @@ def test_a_full_buffer_that_is_taken_in_part_has_room_for_more(rest: int) -> Non
             return 0 if len(lengths) > 1 else len(data) - rest
 
         stream.on_arrival = take
-        stream.look_again()
+        stream.offer_again()
         await asyncio.wait_for(_arrivals(lengths, 2), 10)
         assert lengths[0] == BUFFER_SIZE
         assert rest < lengths[1] <= rest + 4

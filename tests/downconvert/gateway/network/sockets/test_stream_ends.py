@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.gateway.network import streams
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import WRITE_MAX, Stream
-from downconvert.gateway.network.tcp import unsent
+from downconvert.gateway.network.sockets import streams
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.streams import WRITE_MAX, Stream
+from downconvert.gateway.network.sockets.tcp import unsent
 from tests.certificates import self_signed
 from tests.ports import LOOPBACK
 

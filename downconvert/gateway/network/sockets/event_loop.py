@@ -84,8 +84,8 @@ class EventLoop(asyncio.SelectorEventLoop):
         return bool(self._ready) or has_new_timer
 
     def watch(self, file: int, callback: Callable[[int], None], events: int) -> None:
-        """Calls back whenever the file is ready for one of these events. Errors are told as any
-        of them. The callback must not raise."""
+        """Calls back whenever the file is ready for one of these events. Errors count as
+        each of them. The callback must not raise."""
         if self._selecting is not None:
             self._selecting.watch(file, callback, events)
             return

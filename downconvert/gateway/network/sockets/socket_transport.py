@@ -29,7 +29,7 @@ class WatchingLoop(Protocol):
 class SocketTransport(Transport):
     """A connected, non-blocking socket and its protocol, as asyncio's transports of sockets.
 
-    The protocol is told of the connection at once. Written data may be overwritten afterwards."""
+    Its `connection_made` is called at once. Written data may be overwritten afterwards."""
 
     __slots__ = (  # thousands of idle connections exist
         *("_channel", "_events", "_file", "_high", "_is_closing", "_is_full", "_is_lost"),
@@ -46,7 +46,7 @@ class SocketTransport(Transport):
         self._protocol = protocol
         self._unsent = bytearray()
         self._high = self._low = 0
-        self._is_full = False  # whether the protocol has been told to pause writing
+        self._is_full = False  # whether the protocol has paused writing
         self._is_closing = False
         self._is_lost = False  # whether nothing more is received or sent
         self._events = 0  # those that are watched

@@ -14,11 +14,11 @@ from time import sleep
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.gateway.network import pipes, splicing
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.event_loop import EventLoop
-from downconvert.gateway.network.splicing import forward
-from downconvert.gateway.network.streams import Stream
+from downconvert.gateway.network.sockets import pipes, splicing
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.splicing import forward
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from records.units import KiB, MiB

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from downconvert.gateway.network import pipes
+from downconvert.gateway.network.sockets import pipes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="the system has no splice")
 

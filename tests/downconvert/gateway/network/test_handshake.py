@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig, Limits
-from downconvert.gateway.network.greeting import ALERT, Greeting
+from downconvert.gateway.network.handshake import ALERT, Handshake
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import BOOTSTRAP, Address
 from downconvert.protocol.schemas import ApiKey, Message
@@ -241,9 +241,9 @@ def test_a_name_is_taken_with_or_without_its_last_dot_in_any_case(
         sent.extend(data)
         return len(data)
 
-    greeting = Greeting(send=send)
-    greeting.take_server_name(name, config, {0, 7})
+    handshake = Handshake(send=send)
+    handshake.take_server_name(name, config, {0, 7})
     is_free = not names and name == "other.test"
-    assert (greeting.node_id, greeting.refusal) == (node_id, "" if is_free else refusal)
-    assert sent == (ALERT if greeting.refusal else b"")
-    assert greeting.name == name
+    assert (handshake.node_id, handshake.refusal) == (node_id, "" if is_free else refusal)
+    assert sent == (ALERT if handshake.refusal else b"")
+    assert handshake.name == name

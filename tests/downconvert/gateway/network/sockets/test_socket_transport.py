@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from downconvert.gateway.network import event_loop
-from downconvert.gateway.network.event_loop import EventLoop
-from downconvert.gateway.network.socket_transport import SocketTransport
+from downconvert.gateway.network.sockets import event_loop
+from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.socket_transport import SocketTransport
 
 from .connected import in_loop
 

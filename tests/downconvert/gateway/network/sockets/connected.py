@@ -5,8 +5,8 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
-from downconvert.gateway.network.event_loop import EventLoop
-from downconvert.gateway.network.streams import Stream
+from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.streams import Stream
 
 Use: TypeAlias = Callable[[Stream, socket.socket], Awaitable[None]]
 Result = TypeVar("Result")

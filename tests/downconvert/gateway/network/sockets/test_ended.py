@@ -3,7 +3,7 @@
 import pytest
 
 from downconvert.gateway.figures import End
-from downconvert.gateway.network.ended import SilentBrokerError, end_of, hang_up
+from downconvert.gateway.network.sockets.ended import SilentBrokerError, end_of, hang_up
 from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.topology import Address
 from downconvert.protocol.errors import BadRequestError

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.receiver import SCRATCH, SCRATCH_SIZE, Receiver
-from downconvert.gateway.network.streams import BUFFER_SIZE, Stream
+from downconvert.gateway.network.sockets.ended import ConnectionEndedError
+from downconvert.gateway.network.sockets.receiver import SCRATCH, SCRATCH_SIZE, Receiver
+from downconvert.gateway.network.sockets.streams import BUFFER_SIZE, Stream
 
 from .connected import Use
 from .connected import with_stream as connected

@@ -1,15 +1,22 @@
-"""The maximum number of calls in the gateway for a large fetch of an old client."""
+"""The maximum number of calls in the gateway for a fetch, and for a client that connects."""
 
 from typing import Final
 
 import pytest
 
-from bench.gateway_calls import measure, per_fetch
+from bench.gateway_calls import CLIENT, measure, measure_small, per_fetch
 from bench.serving import SHAPES
 from downconvert.gateway.network import delivery
 
 CALLS_MAX: Final = {"none-100": 930, "none-1000": 930, "lz4-100": 950, "lz4-1000": 970}
-POLLS_MAX: Final = 7.0
+TURNS_MAX: Final = 5.0
+SMALL_MAX: Final = {
+    "Fetch v2 none": 86,
+    "Fetch v2 lz4": 86,
+    "Fetch v12 none": 31,
+    "Fetch v12 lz4": 31,
+    CLIENT: 360,
+}
 HAND_OVERS_MAX: Final = 1.2
 
 
@@ -19,5 +26,12 @@ def test_a_large_fetch_calls_few_functions(monkeypatch: pytest.MonkeyPatch) -> N
     for found, fetches in measure(SHAPES):
         counts = per_fetch(found, fetches)
         assert 0 < counts["calls"] <= CALLS_MAX[found.request], list(found.lines())[:30]
-        assert 0 < counts["polls"] <= POLLS_MAX
+        assert 0 < counts["turns"] <= TURNS_MAX
         assert 0 < counts["hand-overs"] <= HAND_OVERS_MAX
+
+
+def test_a_small_fetch_and_a_new_client_call_few_functions() -> None:
+    found = {one.request: one for one in measure_small()}
+    assert found.keys() == SMALL_MAX.keys()
+    for request, one in found.items():
+        assert 0 < one.calls <= SMALL_MAX[request], list(one.lines())[:30]

@@ -81,6 +81,15 @@ class ResponseSend:
                 return self.sent
         return write_all(partial(self._write_part, channel), budget)
 
+    def take_whole(self) -> bytearray | None:
+        """All of it, which counts as sent then. None: it has records, or its sending has begun."""
+        if self.records or self.sent or self._pending is not None:
+            return None
+        self.sent, self._next = self.size, len(self._parts)
+        whole = self._parts[0]
+        assert isinstance(whole, bytearray)
+        return whole
+
     def _copied(self) -> memoryview | None:
         """All parts, in this thread's buffer. None: a part does not support this. The parts still
         have their bytes, in case that the channel does not take them."""

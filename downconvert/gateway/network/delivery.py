@@ -98,6 +98,9 @@ class Delivery:
         """Sends the answer, or its rest. `is_small`: its records are in memory, and few.
 
         ConnectionEndedError, TimeoutError: of the client. RecordsError: as from the send."""
+        if send.size <= PIECE_SIZE and (whole := send.take_whole()) is not None:
+            await self._pass(whole)
+            return
         if self._send is None and not converts(send):
             for piece in pieces(send):
                 await self._pass(piece)
@@ -114,7 +117,7 @@ class Delivery:
             send.write_to(channel)
         await self._pass(channel.take())
 
-    async def _pass(self, piece: memoryview) -> None:
+    async def _pass(self, piece: memoryview | bytearray) -> None:
         self._client.send(piece)
         await self._client.drain()
 

@@ -166,3 +166,34 @@ def test_a_throttled_response_states_the_longest_time_that_its_client_has_to_wai
     channel = BytesIO()
     throttled(header, body, seconds).write_to(channel)
     assert parsed(ApiKey.Heartbeat, 1, channel.getvalue()).throttle_time_ms == stated
+
+
+def test_a_response_is_taken_whole_only_without_records_and_from_its_beginning() -> None:
+    body = Message(error_code=0, api_keys=[])
+
+    def made() -> ResponseSend:
+        return response(header(ApiKey.ApiVersions, 0), body)
+
+    taken, channel = made(), BytesIO()
+    whole = taken.take_whole()
+    made().write_to(channel)
+    assert whole == channel.getvalue()
+    assert taken.completed
+    assert not taken.remaining
+    assert taken.take_whole() is None
+    begun = made()
+    assert begun.write_to(Channel(1)) == 1
+    assert begun.take_whole() is None
+    records = response(header(ApiKey.Fetch, 4), fetched(MemoryRecords(batch(0))))
+    assert records.take_whole() is None
+    assert not records.sent
+
+
+class Channel:
+    """It takes so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def send(self, data: memoryview) -> int:
+        return min(self._size, len(data))

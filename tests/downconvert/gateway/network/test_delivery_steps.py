@@ -79,6 +79,9 @@ class Send:
         self.records = [object()] if converts else []
         self.error = error
 
+    def take_whole(self) -> None:
+        """It has records."""
+
     @property
     def completed(self) -> bool:
         return self.sent == self.size

@@ -138,7 +138,8 @@ class ClientIdentity:
     @property
     def has_fetch_rate(self) -> bool:
         """Whether a rate applies to its fetches."""
-        return self.access.consumer_byte_rate is not None or self.is_timed
+        access = self.access
+        return access.consumer_byte_rate is not None or access.request_percentage is not None
 
     @property
     def is_timed(self) -> bool:

@@ -157,6 +157,40 @@ def test_queued_bytes_are_sent_before_the_end(ends_first: str) -> None:
     with_transport(use)
 
 
+def test_nothing_is_read_after_the_end_while_queued_bytes_are_sent() -> None:
+    async def use(transport: SocketTransport, told: Told, theirs: socket.socket) -> None:
+        fill(transport)
+        transport.close()
+        theirs.send(b"some")
+        await turns()
+        assert not told.received
+
+    with_transport(use)
+
+
+def test_an_aborted_connection_holds_no_queued_bytes() -> None:
+    async def use(transport: SocketTransport, told: Told, _: socket.socket) -> None:
+        fill(transport)
+        transport.abort()
+        assert not transport.get_write_buffer_size()
+        await turns()
+        assert told.calls == ["made", "lost"]
+
+    with_transport(use)
+
+
+def test_a_writer_that_did_not_pause_is_not_told_to_resume() -> None:
+    async def use(transport: SocketTransport, told: Told, theirs: socket.socket) -> None:
+        transport.set_write_buffer_limits(1 << 20)
+        fill(transport)
+        while transport.get_write_buffer_size():
+            read(theirs)
+            await asyncio.sleep(0)
+        assert told.calls == ["made"]
+
+    with_transport(use)
+
+
 def test_an_end_is_told_once() -> None:
     async def use(transport: SocketTransport, told: Told, _: socket.socket) -> None:
         transport.close()

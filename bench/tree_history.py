@@ -34,7 +34,7 @@ from .tree_model import NAME, TOPIC_ID
 from .tree_places import PLACED, REMOTE, add_move, pack
 
 STEPS: Final = 5
-Truth = dict[int, bytes]
+Truth = dict[int, bytes | None]
 
 
 class Died(BaseException):

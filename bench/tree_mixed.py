@@ -84,7 +84,8 @@ def _enlarge(chance: random.Random, tree: Tree) -> None:
 
     def enlarged(one: Batch) -> Batch:
         records = tuple(
-            (at, key, value + more if at == large else value) for at, key, value in one.records
+            (at, key, (value or b"") + more if at == large else value)
+            for at, key, value in one.records
         )
         return replace(one, records=records)
 

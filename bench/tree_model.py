@@ -153,7 +153,7 @@ class Tree:
     is_encrypted: bool = False  # in tiered storage
 
     @property
-    def truth(self) -> dict[int, bytes]:
+    def truth(self) -> dict[int, bytes | None]:
         """The values of the log's records, by offset."""
         return {offset: value for one in self.log for offset, _, value in one.records}
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from downconvert.spark.stores.blobs import inflated
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
+from downconvert.storage.segments.rising import Rising
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.files.file_records import SharedFile
 
@@ -101,17 +102,19 @@ class LastBatch(NamedTuple):
 
 
 def last_batch(file: SegmentFile) -> LastBatch:
-    """The last complete batch before the next segment's offsets, or before damage."""
-    found = None
+    """The last complete batch before the next segment's offsets, or before damage. A batch with a
+    wrong offset is damage."""
+    found, is_damaged, rising = None, False, Rising(file.base_offset)
     with headers_near(file, file.next_offset - 1) as headers:
         try:
             for header in headers:
                 if header.base_offset >= file.next_offset:
                     break
-                found = header
+                is_damaged = not rising.add(header)
+                found = found if is_damaged else header
         except CorruptRecordsError:
-            return LastBatch(found, is_damaged=True)
-    return LastBatch(found, is_damaged=False)
+            is_damaged = True
+    return LastBatch(found, is_damaged)
 
 
 def last_header(file: SegmentFile) -> BatchHeader | None:

@@ -26,6 +26,7 @@ from downconvert.spark.logs.completeness import (
 )
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
+from downconvert.storage.segments.rising import Rising
 from records import CorruptRecordsError
 
 
@@ -68,16 +69,17 @@ def first_gap(
 def end_of(file: SegmentFile) -> int:
     """The offset after the last complete batch of a segment, within its part of the log. A cleaner
     has removed the offsets missing before a batch. FileNotFoundError, StoreError."""
-    after, is_damaged = file.base_offset, False
+    rising, is_damaged = Rising(file.base_offset), False
     if file.size:
         with headers_near(file, file.next_offset - 1) as headers:
             try:
                 for header in headers:
-                    after = max(after, header.last_offset + 1)
-                    if after >= file.next_offset:
+                    if header.base_offset >= file.next_offset:
                         break
+                    rising.add(header)
             except CorruptRecordsError:
                 is_damaged = True
+    after = rising.after
     if is_damaged:  # the task that reads there reports the damage
         after = max((after, *(one.end for one in behind_damage(file, after))))
     return min(after, file.next_offset, file.valid_until)

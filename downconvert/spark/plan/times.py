@@ -9,13 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import State, Stretch, is_last
+from downconvert.spark.logs.completeness import NOT_RISING, State, Stretch, is_last
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.whole_log import known_end, whole_log
 from downconvert.storage.names import OFFSET_MAX
 from records import CorruptRecordsError, Records, read_batch
+from records.batch import OFFSET_MIN
 
 from .gaps import is_incomplete
 from .time_entries import search_from
@@ -100,9 +101,12 @@ def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> i
 
 def _first_of(records: Records, start: int, end: int, timestamp: int) -> tuple[int | None, bool]:
     """The first record from offset `start` up to `end` that is not older, and whether older ones
-    precede it."""
-    is_after_others = False
+    precede it. CorruptRecordsError: the offset of a batch is wrong."""
+    is_after_others, after = False, OFFSET_MIN
     for header in records.batches():
+        if header.base_offset < after:
+            raise CorruptRecordsError(NOT_RISING, header.position)
+        after = header.last_offset + 1
         if header.is_control or header.last_offset < start:
             continue
         if header.max_timestamp < timestamp:

@@ -74,9 +74,26 @@ def has_a_damaged_last_batch(path: Path) -> None:
     copy_of(path / "b2", 0, 10, 20)
 
 
+def has_an_offset_that_is_too_high(path: Path) -> None:
+    has_a_wrong_offset(path, 0, 1 << 40)
+
+
+def has_an_offset_that_is_too_low(path: Path) -> None:
+    has_a_wrong_offset(path, SIZE, 7)
+
+
+def has_a_wrong_offset(path: Path, position: int, offset: int) -> None:
+    """Without indexes, so a search by time looks at all batches."""
+    directory = copy_of(path / "b1", 0, 10, 20)
+    change(directory / file_name(10, Kind.LOG), position, offset.to_bytes(8, "big"))
+    for kind in (Kind.TIME_INDEX, Kind.OFFSET_INDEX):
+        (directory / file_name(10, kind)).unlink()
+    copy_of(path / "b2", 0, 10)
+
+
 SHAPES = [
     *(lacks_a_file, is_cut, has_a_damaged_header, begins_later, ends_earlier),
-    has_a_damaged_last_batch,
+    *(has_a_damaged_last_batch, has_an_offset_that_is_too_high, has_an_offset_that_is_too_low),
 ]
 
 

@@ -34,6 +34,25 @@ def test_a_stream_that_ends_fails_at_damage_behind_which_nothing_can_be_read(
         assert source.latestOffset(end) == end
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_stream_reads_a_segment_up_to_a_last_batch_with_a_wrong_offset(
+    tmp_path: Path, copies: int
+) -> None:
+    batches = [batch(offset, leader_epoch=0) for offset in range(100, 104)]
+    wrong = batches[3][:7] + bytes([3]) + batches[3][8:]
+    for number in range(copies):
+        broker = tmp_path / f"b{number}"
+        partition(broker, batches[0], "a-0", 100)
+        partition(broker, b"".join((*batches[1:3], wrong)), "a-0", 101)
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    start = {"a": {"0": 100}}
+    end = source.latestOffset(start)
+    assert read(source, start, end) == ["a-0:100", "a-0:101", "a-0:102"]
+    with pytest.raises(DataLossError, match="a-0 is damaged after offset 103"):
+        source.latestOffset(end)
+
+
 def test_a_torn_batch_or_zeros_are_the_end_of_a_log_for_a_stream_that_ends(tmp_path: Path) -> None:
     for rest in (batch(1)[:-1], batch(1)[:5], bytes(100)):
         partition(tmp_path, batch(0) + rest, "a-0")

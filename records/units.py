@@ -48,7 +48,7 @@ def format_seconds(seconds: float) -> str:
     """ "0.35 ms", "12.1 ms", "1.2 s"."""
     if abs(seconds) < 1e-3:
         return f"{seconds * 1e3:.2f} ms"
-    if abs(seconds) < 1:
+    if abs(seconds) < 0.9995:
         return f"{_three_digits(seconds * 1e3)} ms"
     return f"{_three_digits(seconds)} s"
 
@@ -56,7 +56,7 @@ def format_seconds(seconds: float) -> str:
 def format_rate(number: float) -> str:
     """ "1.21 M", "850 k": a number per second."""
     for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= factor:
+        if number >= 0.9995 * factor:
             return f"{_three_digits(number / factor)} {prefix}"
     return _three_digits(number)
 

@@ -89,6 +89,15 @@ def test_a_rate_has_a_prefix(rate: float, text: str) -> None:
     assert format_rate(rate) == text
 
 
+def test_a_number_below_the_next_unit_is_not_rounded_to_a_thousand_of_its_own() -> None:
+    for share in 0.9, 0.9994, 0.99949, 0.9995, 0.99951, 0.9997, 0.99999, 1, 1.0004:
+        for unit in 2**20, 2**30:
+            assert float(format_size(share * unit * 1000 / 1024).split()[0]) < 1000
+        assert float(format_seconds(share).split()[0]) < 1000
+        for unit in 10**3, 10**6, 10**9:
+            assert float(format_rate(share * unit).split()[0]) < 1000
+
+
 def test_a_size_is_at_most_that_of_a_file() -> None:
     assert parse_size("8589934591GiB") == (2**33 - 1) * 2**30
     with pytest.raises(ValueError, match="larger than any file can be"):

@@ -63,6 +63,15 @@ def test_a_v1_message_has_one_timestamp_of_either_type() -> None:
     assert header.max_timestamp == 5
 
 
+@pytest.mark.parametrize(("magic", "size"), [(V0, 26), (V1, 34), (V2, 61)])
+def test_an_entry_is_at_least_as_large_as_its_head(magic: int, size: int) -> None:
+    entry = batch() if magic == V2 else message(magic, 0, None, None)
+    assert parse(entry).size == len(entry) == size
+    smaller = entry[:8] + (size - 13).to_bytes(4) + entry[12:]
+    with pytest.raises(CorruptRecordsError, match="smaller than"):
+        parse(smaller)
+
+
 def test_a_compressed_message_names_only_its_last_offset() -> None:
     header = parse(wrapper(V1, 19, message(V1, 0) + message(V1, 7)))
     assert (header.base_offset, header.last_offset) == (19, 19)

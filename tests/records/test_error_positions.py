@@ -18,7 +18,7 @@ from records.batches.reader import read_batch, read_rows
 from records.checksum import verifying
 from records.codecs import compress
 from records.files.source import TRUNCATED
-from records.formats import V0, V1, V2, Codec
+from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
 from tests.damage import spliced
 
 from .examples import batch, message, record, wrapper
@@ -88,6 +88,18 @@ def test_damage_is_where_it_is_in_the_whole_buffer() -> None:
             assert errors(in_memory(log), headers) == found, at
             reasons |= {reason for _, reason, _, _ in found}
     assert len(reasons) >= 15
+
+
+def test_an_entry_that_memory_does_not_hold_ends_where_the_memory_does() -> None:
+    """No position in compressed data can be found, so the entry's is that of its error."""
+    for header in MemoryRecords(LOG).batches():
+        names = ["verify a checksum", *(["read_rows"] if header.magic == V2 else [])]
+        for size in range(header.position + BATCH_HEADER_SIZE, header.position + header.size):
+            for name in names:
+                with pytest.raises(CorruptRecordsError, match=TRUNCATED) as caught:
+                    list(OF_EACH[name](in_memory(LOG[:size]), header))
+                is_inside = name == "read_rows" and header.codec
+                assert caught.value.position == BEFORE + (header.position if is_inside else size)
 
 
 @pytest.mark.parametrize("repeated", [1, 40])  # 40: more than a window of headers

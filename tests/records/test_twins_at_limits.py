@@ -6,8 +6,9 @@ generator (test_twins.py). Each limit is tried one below it, at it, and one abov
 
 Not here: combinations of good values (test_twins_in_full.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import cycle, product
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ INT32 = -2, -(2**31), 2**31 - 1
 INT64 = -(2**63), -2, 2**63 - 2, 2**63 - 1
 BESIDE = -1, 0, 1  # a limit
 HEADERS = [(b"h", b"x"), (b"", None)]
-HEADERS_ENCODED = b"\x02h\x02x\x00\x01"
+HEADERS_ENCODED = b"\x02\xff\x02x\x00\x01"  # a key that is no UTF-8, and a null value
 RECORDS = [
     record(0, b"key", b"value", headers=HEADERS),
     record(1, None, None),
@@ -93,29 +94,55 @@ def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
         assert found[0] == found[1], (job, log)
 
 
-def test_each_number_of_a_row_may_be_any_number() -> None:
-    """Rows come back from callers, so they may hold anything."""
-    source = b"key" + b"value" + HEADERS_ENCODED
-    size = len(source)
-    good = dict(zip(ROW_FIELDS, (7, 1000, 0, 0, 3, 3, 5, 8, len(HEADERS_ENCODED), 2), strict=True))
-    telling = (*INT32, *INT64, -1, 0, 1, 2, 3, size - 1, size, size + 1, 2**31, -(2**31) - 1)
+def used(kernel: ModuleType, rows: bytes, source: bytes) -> Iterator[Any]:
+    """What each function makes of the rows, or that it refuses them."""
+    columns = kernel.ArrowColumns(9, 999, True, True, True, (-(2**63), 2**63 - 1), (-2, 2**63 - 1))
+    calls: list[Callable[[], Any]] = [
+        lambda: kernel.make_records(rows, 0, ROW_SIZE, source, 5, 2**31 - 2),
+        lambda: kernel.make_inner_records(rows, 0, ROW_SIZE, source, 0, 1, True),
+        lambda: kernel.make_inner_records(rows, 0, ROW_SIZE, source, 0, 0, False),
+        lambda: columns.add_rows(rows, 0, ROW_SIZE, source),
+    ]
+    for call in calls:
+        try:
+            yield repr(call())  # with the headers, which may be refused when they are made
+        except ValueError:
+            yield ValueError
+    yield len(columns)
     ends = (-(2**63), 0, 2**63 - 1)
+    for magic, base_offset, base_timestamp in product((V0, V1, V2), ends, ends):
+        target = bytearray(200)
+        bases = magic, base_offset, base_timestamp
+        try:
+            yield kernel.encode(rows, 0, ROW_SIZE, source, *bases, target, 0, len(target)), target
+        except ValueError:
+            yield ValueError
+
+
+@pytest.mark.parametrize("magic", [V0, V1])
+def test_each_number_of_a_row_may_be_any_number(magic: int) -> None:
+    """Rows come back from callers, so they may hold anything."""
+    entry = message(magic, 7, b"key", b"value")
+    source = entry + HEADERS_ENCODED
+    size, at = len(source), len(entry)
+    fields = (7, 1000, 0, at - 12, 3, at - 5, 5, at, len(HEADERS_ENCODED), 2)
+    good = dict(zip(ROW_FIELDS, fields, strict=True))
+    telling = (*INT32, *INT64, -1, 0, 1, 2, 3, size - 1, size, size + 1, 2**31, -(2**31) - 1)
     for name, number in product(ROW_FIELDS, telling):
         rows = ROW.pack(*{**good, name: number}.values())
-        for magic, base_offset, base_timestamp in product((V0, V1, V2), ends, ends):
-            found = []
-            for kernel in KERNELS:
-                target = bytearray(200)
-                call = (rows, 0, ROW_SIZE, source, magic, base_offset, base_timestamp)
-                try:
-                    made = kernel.encode(*call, target, 0, len(target))
-                except ValueError:
-                    made, target = ValueError, bytearray()
-                found.append((made, target))
-            assert found[0] == found[1], (name, number, magic, base_offset, base_timestamp)
+        found = [list(used(kernel, rows, source)) for kernel in KERNELS]
+        assert found[0] == found[1], (name, number)
 
 
 # --- the limits of calls
+
+
+def test_there_are_at_most_eight_target_codecs() -> None:
+    for kernel in KERNELS:
+        for count in 0, 7, 8:
+            kernel.Transcoder(V1, 0, 0xFF, False, Recodes(bytes(count)))
+        with pytest.raises(ValueError, match="eight codecs"):
+            kernel.Transcoder(V1, 0, 0xFF, False, Recodes(bytes(9)))
 
 
 def test_records_near_the_largest_and_the_smallest_offset() -> None:

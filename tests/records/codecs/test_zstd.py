@@ -144,6 +144,8 @@ def test_blocks_of_each_kind_are_read() -> None:
 )
 def test_a_frame_with_a_false_size_is_damage(compressed: bytes, reason: str, position: int) -> None:
     assert damage(Codec.ZSTD, compressed) == (reason, position)
+    good = frame(stored(b"good"))
+    assert damage(Codec.ZSTD, good + compressed) == (reason, len(good) + position)
 
 
 def test_checksums_are_compared() -> None:

@@ -81,6 +81,17 @@ def test_every_byte_may_be_any_number(name: str) -> None:
         assert found[0] == found[1], (job, other)
 
 
+@pytest.mark.parametrize("size", range(70))
+def test_a_tail_of_any_size(size: int) -> None:
+    """It may be a part of an entry, or anything."""
+    tails = bytes(size), b"\xff" * size, message(V0, 3, None, bytes(70))[:size], BATCH[:size]
+    works: tuple[Any, ...] = "transcode", "columns"
+    for tail, entered, work in product(tails, (None, Entered()), works):
+        job = Job(work, to_magic=V0, entered=entered)
+        found = [trace(kernel.Transcoder, job, message(V1, 2) + tail) for kernel in KERNELS]
+        assert found[0] == found[1], (job, tail)
+
+
 def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
     """Which of the two is checked first shows only if both are unusual."""
     works: tuple[Any, ...] = "transcode", "columns", "measure"

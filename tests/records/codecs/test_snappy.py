@@ -115,6 +115,8 @@ def test_one_to_three_bytes_in_place_of_a_size_end_the_data(tail: bytes) -> None
         (block(b"\x04\x01\x00"), DAMAGED),  # a copy from nowhere
         (block(varint(2**20) + b"\x10hello"), "snappy block claims more bytes than it can hold"),
         (block(varint(300) + b"\x10hello"), "snappy block claims more bytes than it can hold"),
+        (block(varint(64) + b"\0\0"), DAMAGED),  # three bytes can hold 64
+        (block(varint(65) + b"\0\0"), "snappy block claims more bytes than it can hold"),
     ],
 )
 def test_a_block_with_a_false_size_is_damage(block_: bytes, reason: str) -> None:

@@ -220,6 +220,18 @@ def test_a_shrunken_file_is_an_error_and_not_a_hang(
     assert send.remaining == 800
 
 
+@pytest.mark.parametrize(("size", "is_whole"), [(300, False), (1099, False), (1100, True)])
+def test_only_a_whole_range_is_copied_to_a_buffer(path: Path, size: int, is_whole: bool) -> None:
+    with FileRecords.open(path) as records:
+        send = records.slice(100, 1000).to_send()
+        os.truncate(path, size)
+        buffer = memoryview(bytearray(2000))
+        assert send.copy_to(buffer) == is_whole
+    assert bytes(buffer[: size - 100]) == DATA[100:size]
+    assert not any(buffer[size - 100 :])
+    assert send.remaining == 1000
+
+
 def test_a_closed_socket_is_an_error(
     send: ZeroCopySend, pair: tuple[socket.socket, socket.socket]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import zstandard
 
 from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.logs.tiers import decoded_sizes
@@ -287,3 +288,19 @@ def test_manifests_that_lie_are_refused(
     manifest.write_text(json.dumps(found))
     with pytest.raises(CorruptFileError, match="rsm-manifest"):
         offsets(tmp_path / "tier")
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [9]])
+def test_an_empty_segment_has_no_chunk_or_one(
+    source: Path, tmp_path: Path, sizes: list[int]
+) -> None:
+    for base in BASES:
+        aiven(tmp_path / "tier", source, base, base + 19, Packing(is_compressed=True))
+    indexed_segment(source, 60)
+    path = aiven(tmp_path / "tier", source, 60, 59, Packing(is_compressed=True))
+    manifest = json.loads(path.read_text())
+    chunks = base64.b64encode(zstandard.compress(encoded_sizes(sizes))).decode()
+    manifest["chunkIndex"]["transformedChunks"] = chunks
+    path.write_text(json.dumps(manifest))
+    path.with_suffix(".log").write_bytes(bytes(sum(sizes)))
+    assert offsets(tmp_path / "tier") == list(range(60))

@@ -333,3 +333,15 @@ def test_the_first_changed_offset_of_two_ranges_counts(
     lost = truncated(found, facts_of(found), there)
     assert lost is not None
     assert (lost.start, lost.end) == (2, 10)
+
+
+@pytest.mark.parametrize("following", [[], [5], [5, 6], [6]])
+def test_the_epoch_of_a_later_record_says_nothing_of_one_that_was_compacted(
+    tmp_path: Path, following: list[int]
+) -> None:
+    """The last exported record was at offset 4. Where no record follows, the log ends before it."""
+    batches = (batch(offset, leader_epoch=3) for offset in following)
+    segment(tmp_path / "a-0", 0, batch(0, leader_epoch=0), *batches)
+    (found,) = find_partitions([str(tmp_path)])
+    there = Exported("read_uncommitted", ranges={A: [(0, 5)]}, epochs={A: {5: 0}})
+    assert truncated(found, facts_of(found), there) is None

@@ -1,5 +1,6 @@
 """An export to a store: its files count once a note names them, and those of killed runs go."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from downconvert.spark.jobs.export import export_noted, export_stored_notes
 from downconvert.spark.jobs.export.export_manifest import FOLDER, Exported
 from downconvert.spark.jobs.export.export_noted import add
 from downconvert.spark.jobs.export.export_plan import Settings
-from downconvert.spark.jobs.export.export_stored import write_records
+from downconvert.spark.jobs.export.export_stored import place, write_records
 from downconvert.spark.jobs.export.export_stored_notes import BEGUN, StoredNotes
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
@@ -216,3 +217,21 @@ def test_a_file_that_a_killed_repair_has_not_renamed_in_hdfs_is_renamed_by_the_n
     StoredNotes(target).remove_lost()
     assert content(target) == [one for one in WHOLE if one != ("a", 1)]
     assert not [name for name in names(target) if name.endswith(".part")]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task may run on another machine than the one that writes the note."""
+    made, target = tmp_path / "made", tmp_path / "topic=a" / "part.parquet"
+    made.write_bytes(b"records")
+    synced: list[tuple[int, int, bool]] = []
+
+    def sync(file: int) -> None:
+        status = os.fstat(file)
+        synced.append((status.st_ino, status.st_size, target.exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    place(target, made)
+    assert synced == [(target.stat().st_ino, 7, False)]
+    assert list(target.parent.iterdir()) == [target]

@@ -133,6 +133,8 @@ class StoredLog:
                 if taken and size > left:
                     break
                 offset, taken = max(offset, min(after, end)), taken + size
+                if after < file.next_offset:  # the rest of this segment comes before the next one
+                    break
         return (offset if taken else end), taken
 
     def is_damaged_at_end(self) -> bool:

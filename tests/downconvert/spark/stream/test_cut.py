@@ -1,6 +1,7 @@
 """Where a limit in bytes ends a micro-batch within a segment."""
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,25 @@ def test_the_first_batch_comes_alone_if_it_is_larger_than_the_limit(
         place = source.latestOffset(place, Limit(max_bytes=1))  # type: ignore[arg-type]
         reached.append(place["a"]["0"])
     assert reached == [2, 4, 6]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_no_more_than_the_limit_is_read_from_several_segments(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Unless the first batch is larger."""
+    chance = random.Random(8)
+    sizes: list[int] = []
+    (tmp_path / "logs").mkdir()
+    for base in (0, 3, 6, 9):
+        batches = [batch(at, size=chance.choice((10, 100, 900))) for at in range(base, base + 3)]
+        sizes += map(len, batches)
+        indexed_segment(tmp_path / "logs" / "a-0", base, *batches)
+    source = stream(packed(tmp_path / "logs") if is_packed else tmp_path / "logs")
+    for limit in (1, 150, 300, 700, 1200, 2500, 9000):
+        for start in range(len(sizes)):
+            place = {"a": {"0": start}}
+            found = source.latestOffset(place, Limit(max_bytes=limit))  # type: ignore[arg-type]
+            end = found["a"]["0"]
+            assert end == start + 1 or sum(sizes[start:end]) <= limit
+            assert end == len(sizes) or end % 3 == 0 or sum(sizes[start : end + 1]) > limit

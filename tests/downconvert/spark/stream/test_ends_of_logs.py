@@ -8,7 +8,7 @@ import pytest
 from downconvert.spark.errors import DataLossError
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, partition
-from tests.downconvert.storage.logs import batch
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 from .test_follow import read, stream
 
@@ -51,6 +51,21 @@ def test_a_stream_reads_a_segment_up_to_a_last_batch_with_a_wrong_offset(
     assert read(source, start, end) == ["a-0:100", "a-0:101", "a-0:102"]
     with pytest.raises(DataLossError, match="a-0 is damaged after offset 103"):
         source.latestOffset(end)
+
+
+def test_a_stream_of_a_store_goes_on_behind_damage_up_to_the_last_batch(tmp_path: Path) -> None:
+    """Of whichever leader epoch."""
+    last = [batch(2, leader_epoch=0), batch(3, leader_epoch=1), batch(4, leader_epoch=2)]
+    first, damaged = batch(0, leader_epoch=0), bytearray(batch(1, leader_epoch=0))
+    (tmp_path / "logs").mkdir()
+    indexed_segment(tmp_path / "logs" / "a-0", 0, first, bytes(damaged), *last)
+    damaged[16] = 9  # its format
+    log = tmp_path / "logs" / "a-0" / file_name(0, Kind.LOG)
+    log.write_bytes(first + bytes(damaged) + b"".join(last))
+    source = stream(packed(tmp_path / "logs"), mode="DROPMALFORMED")
+    end = source.latestOffset({"a": {"0": 0}})
+    assert end == {"a": {"0": {"offset": 5, "leaderEpoch": 2}}}
+    assert read(source, {"a": {"0": 0}}, end) == ["a-0:0", "a-0:2", "a-0:3", "a-0:4"]
 
 
 def test_a_torn_batch_or_zeros_are_the_end_of_a_log_for_a_stream_that_ends(tmp_path: Path) -> None:

@@ -73,3 +73,28 @@ def test_parts_of_a_log_may_be_converted_one_after_the_other(
     partition(tmp_path / "later", batch(6), "a-0", 6)
     converted(monkeypatch, tmp_path / "later", target)
     assert len(converted(monkeypatch, source, target)) == 3
+
+
+def test_a_segment_that_only_another_copy_had_is_of_the_log_too(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader's copy lacks the first segments. Then it has their records, in one segment."""
+    (source / "a-0").rename(source / "old")
+    (source / "b1").mkdir()
+    (source / "old").rename(source / "b1" / "a-0")
+    partition(source / "b2", batch(4, 5), "a-0", 4)
+    partition(source / "b2", batch(6), "a-0", 6)
+    assert [base for base, _ in converted(monkeypatch, source, target)] == [0, 2, 4, 6]
+    partition(source / "b2", batch(0, 1, 2, 3), "a-0", 0)
+    with pytest.raises(JobError, match=rf"b1/a-0/{2:020d}\.log, which is gone"):
+        converted(monkeypatch, source, target)
+
+
+def test_a_segment_that_could_not_be_converted_is_in_no_target(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(source, batch(2, 3)[:-1] + b"?", "a-0", 2)
+    assert (2, "failed") in converted(monkeypatch, source, target)
+    without(source, 2)
+    partition(source, batch(0, 1, 2, 3), "a-0", 0)
+    assert [base for base, _ in converted(monkeypatch, source, target)] == [0, 4]

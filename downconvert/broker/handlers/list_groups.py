@@ -1,6 +1,7 @@
 """ListGroups: all groups. Version 4 can select by state, and version 5 by type. All groups here are
 of the type that Kafka calls classic since it has others."""
 
+from collections.abc import Generator
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
@@ -9,21 +10,29 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import Message
 
 CLASSIC: Final = "classic"
+GROUPS_A_TURN: Final = 1_000  # some milliseconds
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    body = exchange.request.body
+    exchange.work_on(_answer(broker, exchange.request.body, now), now)
+
+
+def _answer(broker: BrokerState, body: Message, now: float) -> Generator[None, None, Message]:
+    """Looks at some groups in each turn: there may be a hundred thousand of them."""
     states = {state.lower() for state in body.states_filter}
     types = {kind.lower() for kind in body.types_filter}
-    listed = [broker.groups.look(group_id, now, _list) for group_id in broker.groups.ids()]
-    groups = [
-        one
-        for one in listed
-        if one is not None
-        and (not states or one.group_state.lower() in states)
-        and (not types or CLASSIC in types)
-    ]
-    exchange.reply(Message(groups=groups))
+    groups = []
+    for number, group_id in enumerate(broker.groups.ids()):
+        if number and not number % GROUPS_A_TURN:
+            yield
+        one = broker.groups.look(group_id, now, _list)
+        if (
+            one is not None
+            and (not states or one.group_state.lower() in states)
+            and (not types or CLASSIC in types)
+        ):
+            groups.append(one)
+    return Message(groups=groups)
 
 
 def _list(group: Group) -> Message:

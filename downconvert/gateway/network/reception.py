@@ -25,6 +25,7 @@ from downconvert.gateway.topology import Topology
 from downconvert.protocol.errors import BadRequestError
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.places import NoPlaceError, Place
+from downconvert.serving.system_errors import words_of
 
 from .connection import Connection
 from .connection_log import log_handshake, log_refusal
@@ -183,15 +184,14 @@ class Reception:
     def _connect(
         self, channel: socket.socket, place: Place, handshake: Handshake
     ) -> Connection | None:
-        """The connection of a client without TLS. None: it has failed."""
+        """The connection of a client without TLS. None: the system has no room for it."""
         client = Stream(CLIENT)
         try:
             reached = handshake.reached or channel.getsockname()[0]
             SocketTransport(self._loop, channel, client)
         except OSError as error:
             place.release()
-            channel.close()
-            self._log_failed_handshake(place.address, handshake, error)
+            self._refuse(channel, place.address, NoPlaceError(words_of(error)))
             return None
         return self._connection(client, place, handshake, reached)
 

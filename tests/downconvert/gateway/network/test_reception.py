@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from downconvert.access.rights import Access, parse_network
 from downconvert.gateway.config import Limits
 from downconvert.gateway.identity import ClientRule, Identities
+from downconvert.gateway.network.sockets.event_loop import EventLoop
 from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
@@ -100,3 +102,37 @@ def test_a_balancer_that_goes_before_its_header_is_counted_as_a_client_that_has_
             client.socket.sendall(sent)
         wait_for(lambda: running.figures().ends == {"client_closed": 1})
         wait_for(lambda: len(running.places) == 0)  # it is given back after the count
+
+
+def test_a_silent_client_keeps_its_place_where_nobody_needs_an_identity(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        gateway(port, limits=Limits(connections=1)) as running,
+        Wire(running.address) as first,
+    ):
+        wait_for(lambda: len(running.places) == 1)
+        with Wire(running.address) as second:
+            assert second.has_ended()
+        first.socket.sendall(REQUEST)
+        assert first.receive()
+
+
+def test_a_client_that_cannot_be_watched_gives_its_place_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system limits the sockets that a user may watch."""
+
+    def watch(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        wait_for(lambda: not running.unready())
+        with monkeypatch.context() as patch:
+            patch.setattr(EventLoop, "watch", watch)
+            with Wire(running.address) as client:
+                assert client.has_ended()
+        assert len(running.places) == 0
+        assert running.figures().ends == {"refused": 1}
+        with Wire(running.address) as client:
+            client.socket.sendall(REQUEST)
+            assert client.receive()

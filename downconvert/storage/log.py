@@ -339,16 +339,21 @@ class Log:
     def _find_timestamp(self, timestamp: int) -> Record | None:
         view = self._view
         for segment in view.segments.starting_at(view.start_offset):
-            # Only a rolled segment's time index has its highest timestamp.
-            if not view.segments.is_last(segment):
-                youngest = segment.max_timestamp()
-                if youngest is not None and youngest < timestamp:
-                    continue
+            youngest = self._youngest(segment)
+            if youngest is not None and youngest < timestamp:
+                continue
             end = view.end_of(segment)
             found = segment.find_timestamp(timestamp, view.start_offset, end)
             if found is not None:
                 return found
         return None
+
+    def _youngest(self, segment: Segment) -> int | None:
+        """The highest timestamp of a segment. None: only reading it would show that. The time index
+        of a segment has it once that is rolled, and the writer knows it before."""
+        if self._writer is not None:
+            return self._writer.max_timestamp(segment)
+        return None if self._view.segments.is_last(segment) else segment.max_timestamp()
 
     def _retried(self, find: Callable[[], Found]) -> Found:
         for _ in range(ATTEMPTS):

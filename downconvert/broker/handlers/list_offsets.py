@@ -175,10 +175,13 @@ def max_timestamp(partition: Partition) -> int:
     """The highest timestamp of a record. -1: no record has one.
 
     Time indexes narrow the search. An index entry may be that of a marker, which is not a record.
-    The index of the last segment covers only its beginning."""
+    The index of the last segment covers only its beginning, but its writer knows more."""
     with partition.lock:
         segments = list(partition.log.segments)
         claims = {segment.base_offset: segment.max_timestamp() for segment in segments[:-1]}
+        if segments and partition.log.is_writable:
+            last = segments[-1]
+            claims[last.base_offset] = partition.log.writer.max_timestamp(last)
     found = UNKNOWN
     for segment in segments:
         claimed = claims.get(segment.base_offset)

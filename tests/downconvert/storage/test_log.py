@@ -370,3 +370,36 @@ def test_the_last_stable_offset_is_never_below_the_start(path: Path) -> None:
         assert log.last_stable_offset == 0
         log.writer.delete_records(3)
         assert (log.last_stable_offset, log.look(stable=True)) == (3, (3, 4, 3))
+
+
+def test_a_segment_is_not_read_for_a_time_after_all_of_its_records(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One record of the far future makes the time index end there."""
+    reads = list[int]()
+    find = Segment.find_timestamp
+
+    def counted(segment: Segment, timestamp: int, start: int, end: int) -> Any:
+        reads.append(timestamp)
+        return find(segment, timestamp, start, end)
+
+    monkeypatch.setattr(Segment, "find_timestamp", counted)
+
+    def looked(log: Log, *times: int) -> list[int | None]:
+        found = [log.offset_for(time) for time in times]
+        assert [one for one in times if one not in reads] == [
+            time for time, offset in zip(times, found, strict=True) if offset is None
+        ]
+        reads.clear()
+        return found
+
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        assert looked(log, 0) == [None]
+        log.writer.append(batch(0, timestamp=10) + batch(1, timestamp=900) + batch(2, timestamp=20))
+        assert looked(log, 900, 901) == [1, None]
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        assert looked(log, 900, 901) == [1, None]
+        log.writer.truncate_to(1)
+        assert looked(log, 10, 11, 900) == [0, None, None]
+        log.writer.append(batch(1, timestamp=30))
+        assert looked(log, 30, 31) == [1, None]

@@ -14,7 +14,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import Segment
 from records import build_marker
 from records.batches.control import ControlRecordType
-from records.formats import V0
+from records.formats import MAGIC_AT, V0
 from tests.downconvert.broker.asking import answer, ask, begin
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.broker.transacting import NOW, Producing
@@ -213,3 +213,18 @@ def test_version_0_looks_at_the_files_of_a_partition_once(
         (topic,) = ask(broker, ApiKey.ListOffsets, 0, body_of(*[0] * 1000)).topics
     assert [one.old_style_offsets for one in topic.partitions] == [[6, 3, 0]] * 1000
     assert len(looks) < 20
+
+
+def test_the_youngest_record_is_found_without_reading_what_follows_it(tmp_path: Path) -> None:
+    """What follows may be a gigabyte. Here it is damaged, which reading it would show."""
+    with writable_broker(tmp_path, "t") as broker:
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        for offset, timestamp in enumerate((10, 900, 20, 30)):
+            partition.log.writer.append(batch(offset, timestamp=timestamp))
+        log = tmp_path / "t-0" / f"{0:020d}.log"
+        data = bytearray(log.read_bytes())
+        data[3 * len(data) // 4 + MAGIC_AT] = 9
+        log.write_bytes(data)
+        found = listed(broker, 7, -3)
+    assert (found.error_code, found.offset, found.timestamp) == (0, 1, 900)

@@ -139,6 +139,16 @@ def test_clients_that_say_nothing_take_few_threads_and_others_get_their_pages() 
     wait_for(lambda: active_count() <= before)
 
 
+def test_a_client_keeps_its_connection_while_any_number_of_others_come_and_go() -> None:
+    with Pages("127.0.0.1", 0, {"/": text_page(lambda: "here")}) as pages, connected(pages) as slow:
+        slow.sendall(b"GET / HT")
+        for _ in range(CLIENTS_MAX + 5):
+            assert exchanged(pages, b"GET", "/")[1] == b"here"
+        slow.sendall(b"TP/1.0\r\n\r\n")
+        with slow.makefile("rb") as answer:
+            assert answer.read().endswith(b"here")
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.0\r\nA: b"])
 def test_a_client_that_sends_no_whole_request_leaves_no_line_in_the_log(
     sent: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -228,3 +228,16 @@ def test_the_youngest_record_is_found_without_reading_what_follows_it(tmp_path: 
         log.write_bytes(data)
         found = listed(broker, 7, -3)
     assert (found.error_code, found.offset, found.timestamp) == (0, 1, 900)
+
+
+def test_version_0_answers_each_question_about_a_partition(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
+        questions = [(-1, 9), (-1, 1), (-2, 9), (-1, 2), (-1, 9)]
+        asked = [
+            Message(partition_index=0, timestamp=timestamp, max_num_offsets=count)
+            for timestamp, count in questions
+        ]
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
+        (topic,) = ask(broker, ApiKey.ListOffsets, 0, body).topics
+    found = [one.old_style_offsets for one in topic.partitions]
+    assert found == [[6, 3, 0], [6], [0], [6, 3], [6, 3, 0]]

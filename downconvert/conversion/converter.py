@@ -168,7 +168,8 @@ class Converter:
         """The work so far: bytes that went through memory. Decompressed bytes, most of which are
         compressed again, count several times."""
         transcoder, streamed = self._engine.transcoder, self._streamed
-        done, decompressed = self._engine.counts(0).temporary_bytes, transcoder.decompressed
+        _, _, source_bytes, produced, copied = transcoder.totals
+        done, decompressed = source_bytes + produced + copied, transcoder.decompressed
         if streamed is not None:
             done += streamed.temporary_bytes
             decompressed += streamed.decompressed

@@ -58,7 +58,9 @@ impl Kept {
     fn check(&self, offset: i64) -> Result<(), Reason> {
         match self.first {
             Some(_) if offset <= self.last => Err(Reason::OffsetDoesNotIncrease),
-            Some(first) if offset.abs_diff(first) > SIZE_MAX => Err(Reason::OffsetDeltaTooLarge),
+            Some(first) if offset.wrapping_sub(first) as u64 > SIZE_MAX => {
+                Err(Reason::OffsetDeltaTooLarge)
+            }
             _ => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion import made
 from downconvert.conversion.steps import at_once
 from records import Codec, MemoryRecords, Record, build
+from records.units import KiB, MiB
 
 from .channels import Everything, sent
 
@@ -96,3 +97,11 @@ def test_the_time_of_planning_in_steps_is_that_of_the_given_clock(plain: int) ->
     sent(send)
     assert send.stats.seconds_converting >= 1
     assert send.stats.seconds_converting == int(send.stats.seconds_converting)
+
+
+def test_the_peak_of_buffers_counts_those_of_a_large_record() -> None:
+    """It is converted through a window and an output, and each has two chunks."""
+    log = MemoryRecords(build([Record(0, 0, value=bytes(MiB))], magic=2))
+    send = LazyDownConvertRecords(log, 1).to_send()
+    sent(send)
+    assert 2 * ConversionPolicy().chunk_size <= send.stats.peak_buffer_bytes <= 256 * KiB

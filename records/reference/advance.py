@@ -5,7 +5,7 @@ Not here: converting a chunk (transcoder.py)."""
 import errno
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from records.formats import (
     BATCH_HEADER_SIZE,
@@ -22,9 +22,7 @@ from records.units import KiB
 
 from . import sources
 from .places import Header
-
-if TYPE_CHECKING:
-    from .transcoder import Transcoder
+from .state import Stateful
 
 EXPANSION_MAX: Final = 8  # limits the decompressed bytes to this multiple of the budget
 LARGE_CHUNK_SIZE: Final = 64 * KiB  # two chunks are read at once if they are smaller
@@ -52,7 +50,7 @@ class Advance:
             raise ValueError("a number is negative, or nothing can be done")
         sources.check(self.source, self.position)
 
-    def run(self, transcoder: "Transcoder") -> Advanced:
+    def run(self, transcoder: Stateful) -> Advanced:
         chunk = memoryview(bytearray(2 * self.chunk_size))
         before = transcoder.decompressed
         is_small = self.chunk_size < LARGE_CHUNK_SIZE
@@ -96,7 +94,7 @@ class Advance:
             if not goes_on:
                 return self._done(Outcome(outcome))
 
-    def _recoded(self, transcoder: "Transcoder") -> bytes | None:
+    def _recoded(self, transcoder: Stateful) -> bytes | None:
         """The next batch as messages; None if it is left to the caller."""
         recodes = transcoder.state.recodes
         left = self.end - self.position - self.consumed

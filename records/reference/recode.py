@@ -4,7 +4,7 @@ The codecs are the Python packages that records.codecs uses.
 
 Not here: the messages inside (inside.py)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from records.codecs import CompressionLevel, compress, decompress
 from records.errors import CorruptRecordsError
@@ -27,9 +27,7 @@ from . import writing
 from .call import Damaged, Window
 from .items import message
 from .places import Header, wrapped
-
-if TYPE_CHECKING:
-    from .transcoder import Transcoder
+from .state import Stateful
 
 # A record has at least 7 bytes, and a v1 message has 34 besides key and value. So messages are at
 # most this many times as large as records.
@@ -41,7 +39,7 @@ class NotAtOnce(Exception):  # noqa: N818  (it becomes None)
     """The entry has to be read as a stream."""
 
 
-def recode(transcoder: "Transcoder", entry: memoryview, codec: Codec | None) -> bytes:
+def recode(transcoder: Stateful, entry: memoryview, codec: Codec | None) -> bytes:
     """Makes messages compressed with `codec` from `entry`, which is the transcoder's next one.
     Without a codec, messages of a v2 batch are not compressed.
 
@@ -64,7 +62,7 @@ def recode(transcoder: "Transcoder", entry: memoryview, codec: Codec | None) -> 
     return _messages(transcoder, body, codec, counted=magic == V2)
 
 
-def _enter_batch(transcoder: "Transcoder", entry: memoryview, *, is_wrapper: bool) -> Buffer | None:
+def _enter_batch(transcoder: Stateful, entry: memoryview, *, is_wrapper: bool) -> Buffer | None:
     """The decompressed records; None if no record of the batch is kept."""
     state = transcoder.state
     if len(entry) < BATCH_HEADER_SIZE or state.to_magic == V2:
@@ -78,7 +76,7 @@ def _enter_batch(transcoder: "Transcoder", entry: memoryview, *, is_wrapper: boo
     return body
 
 
-def _enter_message(transcoder: "Transcoder", entry: memoryview) -> Buffer | None:
+def _enter_message(transcoder: Stateful, entry: memoryview) -> Buffer | None:
     """The decompressed messages; None if none of them is kept."""
     state, magic = transcoder.state, entry[MAGIC_AT]
     try:
@@ -116,7 +114,7 @@ def _decompressed(attributes: int, data: Buffer, magic: int, recodes: Recodes) -
     return body
 
 
-def _last_inner_offset(kernel: "type[Transcoder]", body: Buffer) -> int:
+def _last_inner_offset(kernel: type[Stateful], body: Buffer) -> int:
     """The offset field of the last message inside. In v1 all offsets are relative to it."""
     scan = kernel(V1, EVERY_OFFSET, 0, False)
     scan.enter_entries(V1, 0, None)
@@ -126,9 +124,7 @@ def _last_inner_offset(kernel: "type[Transcoder]", body: Buffer) -> int:
     return scan.last_offset
 
 
-def _messages(
-    transcoder: "Transcoder", body: Buffer, codec: Codec | None, *, counted: bool
-) -> bytes:
+def _messages(transcoder: Stateful, body: Buffer, codec: Codec | None, *, counted: bool) -> bytes:
     """Converts the entered data. `counted`: bytes after the last record are damage."""
     inner_size_max = transcoder.state.recodes.inner_size_max
     inner = memoryview(bytearray(min(GROWTH_MAX * len(body), inner_size_max)))
@@ -152,7 +148,7 @@ def _messages(
             return made
 
 
-def _wrapper(transcoder: "Transcoder", inner: memoryview, codec: Codec) -> bytes:
+def _wrapper(transcoder: Stateful, inner: memoryview, codec: Codec) -> bytes:
     magic = inner[MAGIC_AT]
     level: CompressionLevel = "fast" if transcoder.state.recodes.fast else "kafka"
     data = compress(codec, inner, magic=magic, compression_level=level)

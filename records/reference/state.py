@@ -3,8 +3,10 @@
 Not here: using it (log.py, inside.py)."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from records.kernel import Recodes
+from records.formats import Codec
+from records.kernel import Recodes, Transcoder
 
 from .account import Account
 from .places import Batch, Entries, Inside
@@ -30,3 +32,13 @@ class State:
     def drops(self, place: Inside, offset: int) -> bool:
         """Whether a record is below the first offset and dropped."""
         return offset < self.first_offset and self.trims(is_wrapper=place.is_wrapper)
+
+
+class Stateful(Transcoder, Protocol):
+    """A transcoder whose state the functions of this folder change."""
+
+    @property
+    def state(self) -> State: ...
+    def recode_into(self, entry: memoryview, codec: Codec | None, size_max: int) -> bytes | None:
+        """Like `recode`. Also None if the messages are more than `size_max` bytes. Without a codec
+        they are not compressed."""

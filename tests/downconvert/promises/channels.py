@@ -137,11 +137,12 @@ class Socketed:
     def __init__(self, random: Random, leaves_at: int | None = None) -> None:
         self._random = random
         self._leaves_at = leaves_at
-        self.channel, self._reader = self._pair()
+        self.channel, self._reader = self.pair()
         self.taken = bytearray()
         self.is_open = True
 
-    def _pair(self) -> tuple[socket.socket, socket.socket]:
+    def pair(self) -> tuple[socket.socket, socket.socket]:
+        """The send's end and the client's."""
         channel, reader = socket.socketpair()
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM_IN_SOCKET)
         for each in (channel, reader):
@@ -167,8 +168,9 @@ class Socketed:
 class Encrypted(Socketed):
     """A socket with TLS."""
 
-    def _pair(self) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
-        channel, reader = super()._pair()
+    def pair(self) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
+        """The same, after the handshake."""
+        channel, reader = super().pair()
         ours, theirs = _contexts()
         pair = (
             ours.wrap_socket(channel, server_side=True, do_handshake_on_connect=False),

@@ -148,6 +148,8 @@ class Client:
                 self._check_cut()
                 return
             self._check(send)
+        elif send.completed and not self._channel.is_open:
+            self._check_cut()  # the rest was in the socket when the client closed it
 
     def _write(self, send: LazyDownConvertSend) -> None:
         budget = self._random.choice((None, None, 1, 1_000, 1 << 20))

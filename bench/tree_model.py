@@ -66,6 +66,13 @@ class Piece:
             if number not in self.broken:
                 yield one
 
+    def hides_end(self, number: int) -> bool:
+        """Whether nothing tells how far a log went that ends with this segment, because a batch is
+        damaged."""
+        if self.broken.get(number) == "offset":
+            return number == len(self.batches) - 1
+        return self.broken.get(number) in HEADERLESS and not self.is_found_after(number)
+
     def is_found_after(self, number: int) -> bool:
         """Whether the index leads to a batch after this one, which has the right checksum, is
         followed by another one, or ends the log."""
@@ -120,7 +127,7 @@ class Copy:
         broken = (
             number
             for number, _ in whole
-            if last[0].broken.get(number) in HEADERLESS and not last[0].is_found_after(number)
+            if last[0].hides_end(number)
         )
         hidden = whole[next(broken, len(whole)) :]
         are_zeros = [
@@ -200,8 +207,7 @@ class Tree:
             last = copy.present()[-1]
             ends.append(last.base)
             for number, one in last.whole():
-                is_broken = last.broken.get(number) in HEADERLESS
-                if is_broken and (not last.is_found_after(number)):
+                if last.hides_end(number):
                     break  # the end of such a copy is unknown
                 ends.append(one.last + 1)
         return max(floor, start), max(ends)

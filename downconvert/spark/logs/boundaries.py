@@ -16,6 +16,7 @@ import numpy as np
 from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.names import Kind
+from downconvert.storage.segments.rising import may_have
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batches.reader import read_batch
 from records.checksum import verify_checksum
@@ -87,7 +88,7 @@ class MountedBoundaries:
         for slot in range(first, last):
             offset, noted = index.entry(slot)
             found = self._verified(offset)
-            if found < position and self._is_before_damage(noted):
+            if found < position and self._is_before_damage(noted, offset):
                 found = noted
             if found >= max(position, 1):  # a damaged index may have positions below
                 return found if found < self._size else None
@@ -121,9 +122,9 @@ class MountedBoundaries:
             self._index = None
         self._segment.release()
 
-    def _is_before_damage(self, position: int) -> bool:
+    def _is_before_damage(self, position: int, entry: int) -> bool:
         return 0 < position < self._size and begins_batch(
-            self._segment.slice(0, self._size), position
+            self._segment.slice(0, self._size), position, entry
         )
 
     def _verified(self, offset: int) -> int:
@@ -153,7 +154,7 @@ class StoredBoundaries:
         last = len(self._positions) if tries is None else min(len(self._positions), first + tries)
         for slot in range(first, last):
             found = int(self._positions[slot])
-            if self._is_one(found):
+            if self._is_one(slot):
                 return found
         return None
 
@@ -167,7 +168,7 @@ class StoredBoundaries:
         """The last boundary at or before a position."""
         last = int(np.searchsorted(self._positions, position, side="right"))
         for slot in range(last - 1, max(-1, last - 1 - TRIES), -1):
-            if self._is_one(int(self._positions[slot])):
+            if self._is_one(slot):
                 return int(self._positions[slot])
         return 0
 
@@ -181,13 +182,14 @@ class StoredBoundaries:
     def close(self) -> None:
         """Does nothing: no file is open."""
 
-    def _is_one(self, position: int) -> bool:
-        return self._records is None or begins_batch(self._records, position)
+    def _is_one(self, slot: int) -> bool:
+        position, entry = int(self._positions[slot]), int(self._offsets[slot])
+        return self._records is None or begins_batch(self._records, position, entry)
 
 
-def begins_batch(records: Records, position: int) -> bool:
+def begins_batch(records: Records, position: int, entry: int | None = None) -> bool:
     """Whether a batch begins at a position of a log, followed by another batch or the end. If
-    damage follows, its checksum decides."""
+    damage follows, its checksum decides. `entry`: the offset that an index has for it."""
     if not 0 <= position < records.size:
         return position in (0, records.size)
     found = records.slice(position, records.size - position)
@@ -196,10 +198,13 @@ def begins_batch(records: Records, position: int) -> bool:
         first = next(batches, None)
     if first is None:
         return False
+    second = None
     with suppress(CorruptRecordsError):
         second = next(batches, None)
-        if second is not None:
-            return first.last_offset < second.last_offset
+    if entry is not None and first.magic == V2 and not may_have(first, second, entry):
+        return False
+    if second is not None and first.last_offset < second.last_offset:
+        return True
     if position + first.size == records.size:
         return True
     with suppress(CorruptRecordsError):

@@ -14,13 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from downconvert.spark.stores.blobs import PIECE_SIZE, Blob
-from downconvert.storage.disk.open_files import OpenFiles
-from downconvert.storage.names import OFFSET_MAX, Kind, file_name
-from downconvert.storage.segments.segment import Segment
+from downconvert.spark.stores.blobs import Blob
+from downconvert.storage.names import Kind, file_name
 from records import CorruptRecordsError, FileRecords
 
-from .boundaries import StoredBoundaries
 from .segment_files import PartitionLog, SegmentFile
 
 WITH_LOG: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
@@ -43,11 +40,10 @@ def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
 
 
 @contextmanager
-def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> Iterator[Path]:
+def staged(log: PartitionLog, whole: Collection[int]) -> Iterator[Path]:
     """A directory with the files of a log. It is the log's own directory if that is mounted.
 
-    `whole`: base offsets of the segments whose logs and indexes are copied. `tail`: only the part
-    of these logs after the last index entry is copied. The rest is zeros. FileNotFoundError: a
+    `whole`: base offsets of the segments whose logs and indexes are copied. FileNotFoundError: a
     segment is gone. StoreError."""
     if log.is_mounted:
         yield Path(log.directory)
@@ -65,7 +61,7 @@ def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> 
             if not file.blobs:
                 _link(file, directory)
                 continue
-            _fill(file, directory, is_whole=file.base_offset in whole, tail=tail)
+            _fill(file, directory, is_whole=file.base_offset in whole)
         yield directory
 
 
@@ -78,7 +74,7 @@ def _link(file: SegmentFile, directory: Path) -> None:
             target.symlink_to(source)
 
 
-def _fill(file: SegmentFile, directory: Path, *, is_whole: bool, tail: bool) -> None:
+def _fill(file: SegmentFile, directory: Path, *, is_whole: bool) -> None:
     def path(kind: Kind) -> Path:
         return directory / file_name(file.base_offset, kind)
 
@@ -94,41 +90,9 @@ def _fill(file: SegmentFile, directory: Path, *, is_whole: bool, tail: bool) -> 
         if blob is not None:
             blob.save(path(kind))
     log = file.blob_of_log
-    if tail and not file.is_gzipped and not file.is_clipped:
-        _save_tail(file, path(Kind.LOG))
-        return
     log.save(path(Kind.LOG))
     if file.is_clipped:
         _clip(path(Kind.LOG), file.next_offset, log)
-
-
-def _save_tail(file: SegmentFile, target: Path) -> None:
-    """Copies the part after the last index entry that leads to a batch, or the whole log if no
-    entry does."""
-    hints = StoredBoundaries(file)
-    start = hints.before_position(file.size)
-    log = file.blob_of_log
-    reader = log.open()
-    try:
-        with target.open("wb") as out:
-            out.truncate(file.size)
-            position = start
-            while position < file.size:
-                size = min(PIECE_SIZE, file.size - position)
-                out.seek(position)
-                position += out.write(reader.read(position, size)) or file.size
-    finally:
-        reader.close()
-    if start and not _has_whole_tail(target, file):
-        log.save(target)
-
-
-def _has_whole_tail(path: Path, file: SegmentFile) -> bool:
-    segment = Segment(path.parent, file.base_offset, OpenFiles())
-    try:
-        return segment.slice_from(OFFSET_MAX, file.size).origin > 0
-    finally:
-        segment.release()
 
 
 def _clip(path: Path, next_offset: int, log: Blob) -> None:

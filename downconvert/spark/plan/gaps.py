@@ -74,9 +74,11 @@ def end_of(file: SegmentFile) -> int:
         with headers_near(file, file.next_offset - 1) as headers:
             try:
                 for header in headers:
-                    if header.base_offset >= file.next_offset:
+                    is_beyond = header.base_offset >= file.next_offset
+                    if not is_beyond or file.is_clipped:
+                        rising.add(header)
+                    if is_beyond:
                         break
-                    rising.add(header)
             except CorruptRecordsError:
                 is_damaged = True
     after = rising.after

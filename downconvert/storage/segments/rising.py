@@ -29,3 +29,10 @@ def goes_beyond(header: BatchHeader, after: int, limit: int) -> bool:
     """Whether a batch has a wrong offset: it is not below `limit`, where the next one begins.
     False: the next one may have it. `after`: the offset after the batch before."""
     return after < header.base_offset and after <= limit <= header.last_offset
+
+
+def may_have(first: BatchHeader, second: BatchHeader | None, entry: int) -> bool:
+    """Whether an entry of an offset index may lead to a v2 batch. `entry`: its offset, which is of
+    this batch, or of a later one that was appended with it. `second`: the next batch, if any."""
+    is_later = second is not None and second.base_offset <= entry
+    return first.base_offset <= entry and (entry <= first.last_offset or is_later)

@@ -26,6 +26,8 @@ from records.files.file_records import SharedFile
 from records.formats import V2
 from records.units import MiB
 
+from .rising import may_have
+
 # A log may grow by this much before a reader in another process reopens its indexes.
 INDEXES_AGE_MAX: Final = MiB  # bytes
 
@@ -287,7 +289,7 @@ class Segment:
         if first is None or first.last_offset < self.base_offset:
             return None
         # A v0 or v1 message has only its last offset, which may be above that of its append.
-        if first.magic == V2 and first.base_offset > entry:
+        if first.magic == V2 and not may_have(first, second, entry):
             return None
         if second is None:
             return iter((first,)) if first.size == records.size else None

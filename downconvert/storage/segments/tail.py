@@ -11,7 +11,6 @@ from downconvert.storage.names import OFFSET_MAX
 from records import BatchHeader, CorruptRecordsError
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
-from .rising import Rising
 from .segment import Segment
 
 # The head of an entry in a file that was extended beforehand (`preallocate=true`).
@@ -21,18 +20,14 @@ NOT_WRITTEN: Final = bytes(ENTRY_HEAD_SIZE)
 class Tail:
     """The end of the last segment. `damage`: the damage in place of the next batch, if any."""
 
-    __slots__ = ("_last", "_rising", "damage", "position", "segment")
+    __slots__ = ("_last", "damage", "next_offset", "position", "segment")
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.position = 0  # after the last whole batch
-        self._rising = Rising(segment.base_offset)
+        self.next_offset = segment.base_offset
         self.damage: CorruptRecordsError | None = None
         self._last = (0, b"")  # position and head of the last whole batch
-
-    @property
-    def next_offset(self) -> int:
-        return self._rising.after
 
     def advance(self) -> bool:
         """Looks for batches appended since the last call. False if the log was, or may have been,
@@ -53,7 +48,7 @@ class Tail:
             # cached bytes are not used for the current ones.
             self.segment.release()
             size = self.segment.size
-        self._rising = Rising(self.segment.base_offset)
+        self.next_offset = self.segment.base_offset
         self._last = (0, b"")
         self._scan(self.segment.slice_from(OFFSET_MAX, size).origin, size)
         return goes_on or was_empty
@@ -75,7 +70,7 @@ class Tail:
         try:
             for last in records.batches():
                 self.position = records.origin + last.position + last.size
-                self._rising.add(last)
+                self.next_offset = max(self.next_offset, last.last_offset + 1)
         except CorruptRecordsError as error:
             head = bytearray(ENTRY_HEAD_SIZE)
             read = self.segment.slice(self.position, size).read_into(memoryview(head), 0)

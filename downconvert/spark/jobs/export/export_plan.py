@@ -6,7 +6,7 @@ Not here: the target's contents (export_manifest.py), whether they are still val
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,16 +16,13 @@ from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.logs.completeness import behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
-from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_headers import last_header
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.planner import cleaned_of, offsets_of
 from downconvert.spark.stores.parallel import in_parallel
-from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
-from downconvert.storage.segments.segment import Segment
-from downconvert.storage.segments.tail import Tail
 
 from .export_epochs import Facts, Truncated, facts_of, truncated
 from .export_manifest import Exported, Range
@@ -153,15 +150,11 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
     if last.next_offset != OFFSET_MAX:  # another copy has the following offsets
         end, is_sound = last.next_offset, True
     else:
-        with staged(log, [last.base_offset], tail=True) as directory:
-            segment = Segment(directory, last.base_offset, OpenFiles(), last.state)
-            try:
-                tail = Tail(segment)
-                tail.advance()
-            finally:
-                segment.release()
-        end = tail.next_offset
-        is_sound = tail.damage is None and not is_damaged_after(last, end)
+        if not last.blobs:  # as it is now
+            last = replace(last, size=last.open().size)
+        header = last_header(last) if last.size else None
+        end = last.base_offset if header is None else header.last_offset + 1
+        is_sound = not is_damaged_after(last, end)
         if not is_sound and settings.skip_damaged:
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
             files = [last, *(other.segments[-1] for other in log.others)]

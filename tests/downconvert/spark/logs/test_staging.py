@@ -82,18 +82,6 @@ def test_only_the_wanted_segments_are_copied_and_the_others_are_empty(
     assert not directory.exists()
 
 
-def test_only_the_end_after_the_last_index_entry_is_copied_for_a_tail(
-    log: PartitionLog, there: Path
-) -> None:
-    with staged(log, [20], tail=True) as directory:
-        name = file_name(20, Kind.LOG)
-        whole, found = (there / name).read_bytes(), (directory / name).read_bytes()
-        assert len(found) == len(whole)
-        start = len(found) - len(found.lstrip(b"\0"))
-        assert 0 < start < len(whole)
-        assert found[start:] == whole[start:]
-
-
 @pytest.mark.parametrize(("end", "count"), [(20, 10), (12, 6), (11, 6), (1, 1), (0, 0)])
 def test_a_clipped_log_ends_where_the_next_one_begins(there: Path, end: int, count: int) -> None:
     """A batch that begins before that is whole."""

@@ -172,11 +172,22 @@ def test_a_wrong_offset_in_another_copy_hides_nothing(
 
 
 @pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("make", [segment, indexed_segment])
+@pytest.mark.parametrize("copies", [1, 2])
 def test_a_wrong_offset_at_the_end_of_a_log_is_reported_with_the_right_ones(
-    tmp_path: Path, level: str
+    tmp_path: Path, level: str, make: Any, copies: int
 ) -> None:
-    entries = [batch(*range(first, first + 10)) for first in (0, 10)]
-    segment(tmp_path / "orders-0", 0, entries[0], wrong(entries[1], 3))
-    reports = [row["_corrupt"] for row in rows(tmp_path, level=level, mode="PERMISSIVE")]
-    lost = [(one["startOffset"], one["endOffset"]) for one in reports if one]
-    assert lost == [(10, 20)]
+    """It does not make another copy, which ends earlier, the longer one."""
+    entries = [batch(*range(first, first + 10)) for first in range(40, 80, 10)]
+    for number in range(copies):
+        (tmp_path / f"broker-{number}").mkdir()
+        directory = tmp_path / f"broker-{number}" / "orders-0"
+        make(directory, 40, *entries[: 4 - number])
+        if not number:
+            flipped = wrong(entries[3], 6)  # 6 in place of 70
+            (directory / file_name(40, Kind.LOG)).write_bytes(b"".join([*entries[:3], flipped]))
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    lost = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(70, 80)]
+    column = "offset" if level == "record" else "lastOffset"
+    assert max(row[column] for row in found if not row["_corrupt"]) == 69

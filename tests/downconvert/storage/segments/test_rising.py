@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.storage.segments.rising import Rising
+from downconvert.storage.segments.rising import Rising, may_have
 from records import MemoryRecords
 from tests.downconvert.storage.logs import batch
 
@@ -29,3 +29,16 @@ def test_a_batch_that_goes_back_does_not_count() -> None:
 def test_a_batch_that_the_next_one_shows_to_be_wrong_no_longer_counts() -> None:
     assert ends(0, 1034, 20, 30) == [(True, 10), (True, 1044), (True, 30), (True, 40)]
     assert ends(0, 1034, 2058, 30) == [(True, 10), (True, 1044), (True, 2068), (False, 2068)]
+
+
+@pytest.mark.parametrize("second", [None, 20])
+def test_an_index_entry_is_of_its_batch_or_of_one_that_was_appended_with_it(
+    second: int | None,
+) -> None:
+    first, following = (
+        None if base is None else next(MemoryRecords(batch(base, base + 9)).batches())
+        for base in (10, second)
+    )
+    assert first is not None
+    found = [entry for entry in range(30) if may_have(first, following, entry)]
+    assert found == [*range(10, 20), *(range(20, 30) if second else ())]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from downconvert.spark.jobs.variables import REMOTE
-from downconvert.spark.logs.patterns import check_paths
+from downconvert.spark.stores.patterns import check_paths
 
 from .extras import words_for
 from .failure import CommandError

@@ -24,6 +24,7 @@ from downconvert.spark.stores.data_keys import DataKeys
 from downconvert.spark.stores.file_systems import joined
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.parallel import in_parallel
+from downconvert.spark.stores.patterns import alternatives
 from downconvert.spark.stores.stores import Stored, listed, shown
 from downconvert.spark.stores.tars import COMPRESSED, TAR, members
 from downconvert.storage.errors import CorruptFileError
@@ -45,7 +46,6 @@ from downconvert.storage.names import (
 )
 
 from .checkpoints import noted_start
-from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
 from .tiers import Remote, Tier, is_of_tier, remotes, tier_of
 

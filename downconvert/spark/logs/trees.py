@@ -23,6 +23,7 @@ from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.data_keys import DataKeys
 from downconvert.spark.stores.object_cache import ObjectCache
+from downconvert.spark.stores.patterns import expanded
 from downconvert.spark.stores.stores import is_stored, pinned
 from downconvert.spark.stores.tars import COMPRESSED, TAR
 from downconvert.storage.checkpoints.metadata import read_meta_properties, topic_id_text
@@ -42,7 +43,6 @@ from records import CorruptRecordsError
 from .checkpoints import noted_start
 from .copies import ATTEMPTS, chosen
 from .overlaps import with_ends
-from .patterns import expanded
 from .replicas import topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged

@@ -1,6 +1,6 @@
 """Paths as Spark and its users give them.
 
-Not here: patterns in them (patterns.py), and whether there is anything (planner.py)."""
+Not here: patterns in them (stores/patterns.py), and whether there is anything (planner.py)."""
 
 import json
 

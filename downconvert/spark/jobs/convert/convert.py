@@ -20,11 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from downconvert.spark.jobs.jobs import JobError, Json, chosen, run_tasks, watched
 from downconvert.spark.jobs.progress import Step, no_step
-from downconvert.spark.logs.patterns import expanded
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import trimmed
 from downconvert.spark.logs.stored_trees import OF_PARTITION
 from downconvert.spark.logs.trees import is_elsewhere
+from downconvert.spark.stores.patterns import expanded
 from downconvert.spark.stores.stores import below, is_stored, pinned, shown
 from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES

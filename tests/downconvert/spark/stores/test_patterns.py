@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.logs.patterns import alternatives, check_paths, expanded
+from downconvert.spark.stores.patterns import alternatives, check_paths, expanded
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_directories_of_a_pattern_are_in_the_order_of_their_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A file system may list them in any order."""
-    monkeypatch.setattr("downconvert.spark.logs.patterns.glob", lambda _: ["b2", "b10", "b1"])
+    monkeypatch.setattr("downconvert.spark.stores.patterns.glob", lambda _: ["b2", "b10", "b1"])
     assert expanded(["b*"]) == ["b1", "b10", "b2"]
 
 

@@ -124,11 +124,7 @@ class Copy:
         """The offsets that damage hides at the end of the copy: no index leads to them."""
         last = self.present()[-1:]
         whole = list(last[0].whole()) if last else []
-        broken = (
-            number
-            for number, _ in whole
-            if last[0].hides_end(number)
-        )
+        broken = (number for number, _ in whole if last[0].hides_end(number))
         hidden = whole[next(broken, len(whole)) :]
         are_zeros = [
             last[0].broken.get(number) == "zeros"

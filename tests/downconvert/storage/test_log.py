@@ -153,39 +153,6 @@ def test_times_are_found_across_segments(log: Log) -> None:
     assert log.offset_for(331) is None
 
 
-def test_the_first_record_of_a_timestamp_may_be_before_younger_ones(path: Path) -> None:
-    times = [500, 100, 700, 200, 900]
-    for number, time in enumerate(times):
-        indexed_segment(path, number, batch(number, timestamp=time))
-    log = Log.open(path)
-    assert [log.offset_for(time) for time in (100, 501, 701, 900, 901)] == [0, 2, 4, 4, None]
-
-
-def test_the_newest_records_are_found_before_the_time_index_has_them(path: Path) -> None:
-    config = LogConfig(index_interval_bytes=200, segment_bytes=1500)
-    with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
-        for last in range(40):
-            log.writer.append(batch(last))
-            for found in (log, Log.open(path)):
-                times = {10 * at for at in (0, last // 2, last - 1, last) if at >= 0}
-                assert all(found.offset_for(time) == time // 10 for time in times)
-                assert found.offset_for(10 * last - 9) == last
-                assert found.offset_for(10 * last + 1) is None
-        assert len(log.segments) > 1
-
-
-def test_segments_without_time_indexes_are_scanned(path: Path) -> None:
-    for base in (0, 10, 20):
-        segment(path, base, batch(base, base + 1, magic=V1))
-    log = Log.open(path)
-    assert [log.offset_for(time) for time in (0, 5, 101, 200)] == [0, 1, 11, 20]
-
-
-def test_records_without_timestamps_are_not_found_by_time(path: Path) -> None:
-    segment(path, 0, batch(0, magic=V0), batch(1, timestamp=-1), batch(2, timestamp=50))
-    assert Log.open(path).offset_for(0) == 2
-
-
 def test_a_log_starts_at_the_offset_in_the_checkpoint(log: Log, path: Path) -> None:
     starts = path.parent / "log-start-offset-checkpoint"
     write_offsets(DISK, starts, {TopicPartition("topic", 0): 13, TopicPartition("other", 0): 33})
@@ -343,17 +310,6 @@ def test_reads_of_nothing_open_no_files(log: Log) -> None:
     assert log.read(34, 100).to_send().completed
 
 
-def test_transaction_markers_are_not_found_by_time(path: Path) -> None:
-    producer = {"producer_id": 3, "producer_epoch": 0}
-    with Log.open(path, writable=True, files=UNSYNCED) as log:
-        log.writer.append(batch(0, base_sequence=0, transactional=True, timestamp=10, **producer))
-        commit = ControlRecordType.COMMIT
-        log.writer.append(build_marker(commit, offset=1, timestamp=500, **producer))
-        assert log.offset_for(300) is None
-        log.writer.append(batch(2, timestamp=600))
-        assert log.offset_for(300) == 2
-
-
 def test_the_upper_bound_of_a_read_is_after_its_records_and_close_to_them(log: Log) -> None:
     for offset in range(10, 34):
         for size in (1, 150, 250, 10**6):
@@ -370,36 +326,3 @@ def test_the_last_stable_offset_is_never_below_the_start(path: Path) -> None:
         assert log.last_stable_offset == 0
         log.writer.delete_records(3)
         assert (log.last_stable_offset, log.look(stable=True)) == (3, (3, 4, 3))
-
-
-def test_a_segment_is_not_read_for_a_time_after_all_of_its_records(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One record of the far future makes the time index end there."""
-    reads = list[int]()
-    find = Segment.find_timestamp
-
-    def counted(segment: Segment, timestamp: int, start: int, end: int) -> Any:
-        reads.append(timestamp)
-        return find(segment, timestamp, start, end)
-
-    monkeypatch.setattr(Segment, "find_timestamp", counted)
-
-    def looked(log: Log, *times: int) -> list[int | None]:
-        found = [log.offset_for(time) for time in times]
-        assert [one for one in times if one not in reads] == [
-            time for time, offset in zip(times, found, strict=True) if offset is None
-        ]
-        reads.clear()
-        return found
-
-    with Log.open(path, writable=True, files=UNSYNCED) as log:
-        assert looked(log, 0) == [None]
-        log.writer.append(batch(0, timestamp=10) + batch(1, timestamp=900) + batch(2, timestamp=20))
-        assert looked(log, 900, 901) == [1, None]
-    with Log.open(path, writable=True, files=UNSYNCED) as log:
-        assert looked(log, 900, 901) == [1, None]
-        log.writer.truncate_to(1)
-        assert looked(log, 10, 11, 900) == [0, None, None]
-        log.writer.append(batch(1, timestamp=30))
-        assert looked(log, 30, 31) == [1, None]

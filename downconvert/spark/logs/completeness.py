@@ -146,7 +146,7 @@ def scan(
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:
     how far a cleaner has cleaned. `is_copy`: it is another copy's. Nothing confirms the offset of
-    the last batch of a log, so after a gap that batch does not count, nor does the gap.
+    the last batch of a log, so offsets between that and the one before do not count as present.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     whole = Split("", 0, file, 0, file.size, start, end)
@@ -203,7 +203,7 @@ def _scanned(
             at = max(at, after)
             if at < min(gap, end, cleaned):
                 yield Stretch(at, min(gap, end, cleaned), State.COMPACTED, NONE, file)
-            return
+            at, first = max(at, min(gap, end)), position
         if header.last_offset < at:
             first = position + header.size
         elif at < after and header.leader_epoch != epoch:

@@ -155,12 +155,13 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
         header = last_header(last) if last.size else None
         end = last.base_offset if header is None else header.last_offset + 1
         is_sound = not is_damaged_after(last, end)
-        if not is_sound and settings.skip_damaged:
+        is_before_start = end <= log.start_offset  # the damage; more of the log may follow it
+        if not is_sound and (settings.skip_damaged or is_before_start):
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
             files = [last, *(other.segments[-1] for other in log.others)]
             pieces = (one for file in files for one in behind_damage(file, base))
             end = max((one.end for one in pieces), default=base)
-            is_sound = True
+            is_sound = settings.skip_damaged or not is_damaged_after(last, end)
     end = max(log.start_offset, end)
     if settings.committed:
         cleaned = cleaned_of(log, settings.selected(), CleanerPoints())

@@ -191,17 +191,3 @@ def test_a_wrong_offset_at_the_end_of_a_log_is_reported_with_the_right_ones(
     assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(70, 80)]
     column = "offset" if level == "record" else "lastOffset"
     assert max(row[column] for row in found if not row["_corrupt"]) == 69
-
-
-@pytest.mark.parametrize("level", ["record", "batch"])
-def test_a_wrong_offset_does_not_fill_a_gap_in_the_next_segment(tmp_path: Path, level: str) -> None:
-    """It is 38 in place of 30, and the next segment lacks the offsets from 40 to 49."""
-    entries = [batch(*range(first, first + 10)) for first in range(20, 60, 10)]
-    low = entries[1][:7] + bytes([38]) + entries[1][8:]
-    segment(tmp_path / "orders-0", 20, entries[0], low)
-    segment(tmp_path / "orders-0", 40, entries[2][:-1] + b"?", entries[3])
-    found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    lost = [row["_corrupt"] for row in found if row["_corrupt"]]
-    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(30, 40), (40, 50)]
-    column = "offset" if level == "record" else "lastOffset"
-    assert {row[column] for row in found if not row["_corrupt"]} <= {*range(20, 30), *range(50, 60)}

@@ -50,12 +50,18 @@ class Places:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._total = 0
+        self._total = self._peak = 0
         self._by_address = Counter[str]()
         self._unsettled: dict[str, dict[Place, None]] = {}  # by address, the oldest first
 
     def __len__(self) -> int:
         return self._total
+
+    def take_peak(self) -> int:
+        """The highest number of places taken at a time since the last call."""
+        with self._lock:
+            peak, self._peak = self._peak, self._total
+        return peak
 
     def take(self, address: str, places_max: int, address_max: int) -> Place:
         """Takes a place, within the limits in total and for this address. Raises NoPlaceError."""
@@ -69,6 +75,7 @@ class Places:
             place = Place(self, address)
             self._by_address[address] += 1
             self._total += 1
+            self._peak = max(self._peak, self._total)
             self._unsettled.setdefault(address, {})[place] = None
         if evicted is not None:
             evicted.on_evicted()

@@ -28,10 +28,12 @@ class Trimming:
         self._peak = 0  # since memory was trimmed last
         self._before = 0  # at the last look
 
-    def look(self, connections: int) -> None:
-        """To be called once a second, with the number of open connections."""
-        is_falling, self._before = connections < self._before, connections
-        self._peak = max(self._peak, connections)
+    def look(self, connections: int, peak: int) -> None:
+        """To be called once a second, with the number of open connections, and the highest number
+        since the last call: a storm may take less than a second."""
+        is_falling = connections < self._before or connections + PEAK_MIN // 2 <= peak
+        self._before = connections
+        self._peak = max(self._peak, peak)
         if self._peak >= PEAK_MIN and connections <= self._peak // 2 and not is_falling:
             self._peak = connections
             self._trim()

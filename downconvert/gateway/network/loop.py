@@ -242,7 +242,7 @@ class ServingLoop:
             try:
                 self._gateway.lines.write_omitted(self._loop.time())
                 self._gateway.certificates.read_if_changed()
-                trimming.look(len(self._gateway.places))
+                trimming.look(len(self._gateway.places), self._gateway.places.take_peak())
             except Exception:
                 LOG.exception("a defect in what is done every second")
 

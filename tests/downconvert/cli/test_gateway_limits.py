@@ -149,7 +149,7 @@ def test_more_connections_than_may_wait_are_refused_without_a_flood_of_lines(
 def test_requests_beyond_the_request_time_are_answered_and_then_delayed(
     port: int, tmp_path: Path
 ) -> None:
-    limits = "request_percentage = 0.05"  # half a millisecond a second
+    limits = "request_percentage = 0.5"  # five milliseconds a second
     with limited(port, tmp_path, limits) as served:
         with Wire(served.running.address) as client:
             served.log_in(client)

@@ -32,6 +32,18 @@ def test_connections_are_limited_by_address() -> None:
     settled(places, "b", address_max=1)
 
 
+def test_the_peak_is_that_since_the_last_call() -> None:
+    places = Places()
+    held = [settled(places, "a") for _ in range(3)]
+    held.pop().release()
+    assert [len(places), places.take_peak(), places.take_peak()] == [2, 3, 2]
+    held.pop().release()
+    settled(places, "b")
+    assert [places.take_peak(), places.take_peak()] == [2, 2]
+    held.pop().release()
+    assert [places.take_peak(), places.take_peak()] == [2, 1]
+
+
 def test_a_refused_client_is_not_counted() -> None:
     places = Places()
     held = settled(places, "a", 1)

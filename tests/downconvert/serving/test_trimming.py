@@ -34,7 +34,27 @@ def test_memory_is_trimmed_once_half_of_the_connections_have_ended(
     done: list[None] = []
     trimming = Trimming(lambda: done.append(None))
     for connections in counts:
-        trimming.look(connections)
+        trimming.look(connections, connections)
+    assert len(done) == trims
+
+
+@pytest.mark.parametrize(
+    ("counts", "trims"),
+    [
+        ([(0, PEAK_MIN)], 0),  # they may still be ending
+        ([(0, PEAK_MIN), (0, 0)], 1),
+        ([(0, PEAK_MIN - 1), (0, 0)], 0),
+        ([(10, 1000), (20, 30), (10, 30), (10, 10)], 1),  # some come and go
+        ([(1000, 1000), (400, 1100), (400, 500), (400, 410)], 1),
+    ],
+)
+def test_a_storm_of_less_than_a_second_is_noticed(
+    counts: Sequence[tuple[int, int]], trims: int
+) -> None:
+    done: list[None] = []
+    trimming = Trimming(lambda: done.append(None))
+    for connections, peak in counts:
+        trimming.look(connections, peak)
     assert len(done) == trims
 
 
@@ -47,4 +67,10 @@ def test_a_gateway_gives_memory_back_after_a_storm() -> None:
         most = settled(lambda: serving.memory)
         for client in clients:
             client.close()
-        wait_for(lambda: serving.memory - idle <= KEPT_MAX * (most - idle))
+
+        def has_given_back() -> bool:
+            nonlocal most  # on a busy machine, connections may be accepted late
+            most = max(most, serving.memory)
+            return serving.memory - idle <= KEPT_MAX * (most - idle)
+
+        wait_for(has_given_back)

@@ -60,6 +60,7 @@ def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
     assert trees.check(seed, tmp_path) in (False, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(PLACED, PLACED + 24, 4))
 def test_the_same_wherever_the_copies_are(tmp_path: Path, first: int) -> None:
     """In tars, gzipped, in tiered storage, on two disks; and with whole copies missing or empty."""
@@ -86,6 +87,7 @@ def test_options_together_read_the_part_that_each_of_them_selects(
         trees.check(seed, tmp_path / str(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(SELECTED, SELECTED + 8, 4))
 def test_parts_that_options_select_are_what_the_whole_has_there(tmp_path: Path, first: int) -> None:
     """Up to high watermarks, beside another partition or cluster, in exports of a part; also of

@@ -56,6 +56,7 @@ def grown(tmp_path: Path, large: Path, to_magic: int, codec: Codec) -> tuple[str
     return status, verified, error, growth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codec", "records", "to_magic"),
     [

@@ -219,6 +219,7 @@ def check(path: Path, promises: Promises) -> None:
         assert offsets(log.records()) == [*found, end, end + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "begins"),
     [

@@ -218,7 +218,7 @@ def gather_all(mutant: Mutant, guard: int) -> Outcome:
                 if not header.is_control:
                     for record in read_batch(source, header, verify=verify):
                         rows, fields = Columns.of([record]).rows(record.timestamp_type)
-                        columns.add_rows(memoryview(rows), 0, 8 * len(rows), fields)
+                        columns.add_rows(rows, 0, len(rows), fields)
                 position += header.size
         finally:
             total.write(repr(_plain(columns.take())).encode())

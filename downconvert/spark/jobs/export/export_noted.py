@@ -94,10 +94,18 @@ def add(
     bounds = bounds_of(logs, settings)
     tried = there.copy()  # includes unreadable offsets
     added: list[Written] = []
+    before = None
     while True:
         plan = plan_of(logs, bounds, tried)
         if not plan.ranges:
             return there, added
+        if plan == before:
+            damaged = ", ".join(map(str, sorted(plan.ranges)))
+            raise JobError(
+                f"the end of {damaged} is damaged: run it "
+                "with skip_damaged (--skip-damaged), which leaves that out"
+            )
+        before = plan
         # A step ends where the target has records of another copy. The next step begins after them.
         until = {
             log: min(end, tried.start_after(log, start))

@@ -155,8 +155,7 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
         header = last_header(last) if last.size else None
         end = last.base_offset if header is None else header.last_offset + 1
         is_sound = not is_damaged_after(last, end)
-        is_before_start = end <= log.start_offset  # the damage; more of the log may follow it
-        if not is_sound and (settings.skip_damaged or is_before_start):
+        if not is_sound:  # more of the log may follow the damage, and other copies may fill it
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
             files = [last, *(other.segments[-1] for other in log.others)]
             pieces = (one for file in files for one in behind_damage(file, base))

@@ -146,7 +146,7 @@ def scan(
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:
     how far a cleaner has cleaned. `is_copy`: it is another copy's. Nothing confirms the offset of
-    the last batch of a log, so offsets between that and the one before do not count as present.
+    the last batch of a log. So after a gap that no cleaner has made, that batch does not count.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     whole = Split("", 0, file, 0, file.size, start, end)
@@ -172,6 +172,7 @@ def _scanned(
     at, epoch = max(start, file.base_offset), NONE  # the stretch found so far, not yet yielded,
     first, last = position, position  # and its positions in bytes
     after = file.base_offset
+    is_led = position > 0  # an index entry led here, and confirms the offset of the batch
     while position < records.size and after < end:
         try:
             header = next(records.slice(position, records.size - position).batches(), None)
@@ -203,6 +204,8 @@ def _scanned(
             at = max(at, after)
             if at < min(gap, end, cleaned):
                 yield Stretch(at, min(gap, end, cleaned), State.COMPACTED, NONE, file)
+            if gap > cleaned and not is_led:
+                return
             at, first = max(at, min(gap, end)), position
         if header.last_offset < at:
             first = position + header.size
@@ -212,6 +215,7 @@ def _scanned(
         epoch, last = header.leader_epoch, position + header.size
         after = header.last_offset + 1
         position += header.size
+        is_led = False
     if at < min(after, end):
         yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
     at = max(at, after)
@@ -262,7 +266,7 @@ def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
         for one, cleaned in zip(split.copies, split.copies_cleaned, strict=True)
         if not one.is_same_file(split.segment)
     }
-    _add_stretches(split, list(others), start, end, found)
+    _add_stretches(split, list(others.items()), start, end, found)
     cleaned = (
         [
             one
@@ -298,15 +302,21 @@ def _scanned_or_none(file: SegmentFile, start: int, end: int, cleaned: int) -> l
 
 
 def _add_stretches(
-    split: Split, copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]
+    split: Split,
+    copies: Sequence[tuple[SegmentFile, int]],
+    start: int,
+    end: int,
+    found: list[Stretch],
 ) -> None:
     at = start
-    for index, file in enumerate(copies):
+    for index, (file, cleaned) in enumerate(copies):
         if at >= end:
             return
         if not file.base_offset < end or not at < file.next_offset:
             continue
-        pieces = [one for one in _scanned_or_none(file, at, end, 0) if _is_of(one, split.epochs)]
+        pieces = [
+            one for one in _scanned_or_none(file, at, end, cleaned) if _is_of(one, split.epochs)
+        ]
         for piece in pieces:
             if piece.start > at:
                 _add_stretches(split, copies[index + 1 :], at, piece.start, found)

@@ -191,3 +191,50 @@ def test_a_wrong_offset_at_the_end_of_a_log_is_reported_with_the_right_ones(
     assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(70, 80)]
     column = "offset" if level == "record" else "lastOffset"
     assert max(row[column] for row in found if not row["_corrupt"]) == 69
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize(("base", "low"), [(20, 38), (30, 44)])
+def test_a_wrong_offset_does_not_fill_a_gap_in_the_next_segment(
+    tmp_path: Path, level: str, base: int, low: int
+) -> None:
+    """It is `low` in place of 30, and the next segment lacks the offsets from 40 to 49."""
+    entries = [batch(*range(first, first + 10)) for first in range(20, 60, 10)]
+    entries[1] = entries[1][:7] + bytes([low]) + entries[1][8:]
+    segment(tmp_path / "orders-0", base, *entries[(base - 20) // 10 : 2])
+    segment(tmp_path / "orders-0", 40, entries[2][:-1] + b"?", entries[3])
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    lost = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(30, 40), (40, 50)]
+    column = "offset" if level == "record" else "lastOffset"
+    assert {row[column] for row in found if not row["_corrupt"]} <= {*range(20, 30), *range(50, 60)}
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("cleaned", [0, 30])
+def test_the_last_batch_of_a_copy_counts_after_a_gap_that_a_cleaner_has_made(
+    tmp_path: Path, level: str, cleaned: int
+) -> None:
+    first, last = batch(*range(10)), batch(*range(30, 40))
+    damaged = [first, batch(*range(10, 30)), last[:-1] + b"?", batch(*range(40, 50))]
+    for broker, entries in (("broker-1", damaged), ("broker-2", [first, last])):
+        (tmp_path / broker).mkdir()
+        segment(tmp_path / broker / "orders-0", 0, *entries)
+    checkpoint = tmp_path / "broker-2" / "cleaner-offset-checkpoint"
+    checkpoint.write_text(f"0\n1\norders 0 {cleaned}\n")
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    lost = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(30, 40)][cleaned:]
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_the_last_batch_of_a_copy_counts_if_its_index_leads_there(
+    tmp_path: Path, level: str
+) -> None:
+    entries = [batch(*range(first, first + 10)) for first in range(0, 40, 10)]
+    for broker, last in (("broker-1", entries[3][:-1] + b"?"), ("broker-2", entries[3])):
+        (tmp_path / broker).mkdir()
+        indexed_segment(tmp_path / broker / "orders-0", 0, *entries[:3], last)
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    assert not any(row["_corrupt"] for row in found)
+    assert max(row["offset" if level == "record" else "lastOffset"] for row in found) == 39

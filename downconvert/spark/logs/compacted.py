@@ -10,6 +10,7 @@ Not here: what is missing (completeness.py)."""
 
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -52,15 +53,19 @@ def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[B
         return end
     if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
         return max(end, min(cleaned, file.next_offset))
-    return file.next_offset if _has_gap(headers) else end
+    limit = OFFSET_MAX if file.is_clipped else file.next_offset
+    own = takewhile(lambda one: one.base_offset < limit, headers)
+    return file.next_offset if _has_gap(own, limit) else end
 
 
-def _has_gap(headers: Iterable[BatchHeader]) -> bool:
+def _has_gap(headers: Iterable[BatchHeader], limit: int) -> bool:
     """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
-    do not say which offsets they hold."""
+    do not say which offsets they hold. A batch with a wrong offset makes no gap. `limit`: what the
+    last offset must be below."""
     after: int | None = None
     with suppress(CorruptRecordsError):
-        for header in headers:
+        for header, following in pairwise(chain(headers, [None])):
+            assert header is not None
             if header.magic == V2:
                 count = header.last_offset - header.base_offset + 1
                 if header.records_count is not None and header.records_count < count:
@@ -68,7 +73,8 @@ def _has_gap(headers: Iterable[BatchHeader]) -> bool:
             elif header.codec is not Codec.NONE:
                 after = header.last_offset + 1
                 continue
-            if after is not None and header.base_offset > after:
+            highest = limit if following is None else following.base_offset
+            if after is not None and after < header.base_offset and header.last_offset < highest:
                 return True
             after = header.last_offset + 1
     return False

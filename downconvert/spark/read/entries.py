@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -197,8 +196,7 @@ class Entries:
         absent = yield from self._from_copies(start, until)
         if not absent:
             return
-        own = takewhile(lambda one: one.base_offset < self.offset_max, self.records.batches())
-        known = cleaned_until(file, after, split.cleaned, own)
+        known = cleaned_until(file, after, split.cleaned, self.records.batches())
         for first, last in ((max(first, known), last) for first, last in absent if last > known):
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "

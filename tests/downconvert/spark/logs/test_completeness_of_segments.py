@@ -110,6 +110,10 @@ def test_offsets_that_are_missing_inside_show_a_cleaner(tmp_path: Path, removed:
     assert cleaned_until(file, 9, 0, inside.batches()) == 50
     assert cleaned_until(file, 9, 30, dense.batches()) == 30
     assert cleaned_until(file, 9, 5, gap.batches()) == 9
+    wrong = MemoryRecords(batch(0, 1) + batch(2 + removed) + batch(2))
+    beyond = MemoryRecords(batch(0, 1) + batch(49 + removed))
+    assert cleaned_until(file, 9, 0, wrong.batches()) == 9
+    assert cleaned_until(file, 9, 0, beyond.batches()) == 9
 
 
 def test_a_file_that_a_cleaner_has_merged_lends_what_the_next_one_lacks(tmp_path: Path) -> None:

@@ -198,6 +198,9 @@ def _scanned(
                 yield Stretch(at, after, State.DAMAGED, epoch, file)
             at = max(at, after)
             continue
+        if header.base_offset >= file.next_offset and not file.is_clipped:
+            position = records.size  # the next segment's, or its offset is wrong
+            break
         if is_copy and limit == OFFSET_MAX and (gap := first_offset(records, header)) > after:
             if at < after:
                 yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)

@@ -5,18 +5,19 @@ searched batch by batch. Absent offsets right before that record may have held a
 
 Not here: what the options make of it (planner.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import NOT_RISING, State, Stretch, is_last
+from downconvert.spark.logs.completeness import NOT_RISING, State, Stretch, is_last, limit_of
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.whole_log import known_end, whole_log
 from downconvert.storage.names import OFFSET_MAX
-from records import CorruptRecordsError, Records, read_batch
-from records.batch import OFFSET_MIN
+from downconvert.storage.segments.rising import goes_beyond
+from records import BatchHeader, CorruptRecordsError, Records, read_batch
 
 from .gaps import is_incomplete
 from .time_entries import search_from
@@ -81,32 +82,44 @@ def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:
     found = opened(split)
     try:
         records = found.records.slice(piece.first, piece.last - piece.first)
-        return _first_of(records, piece.start, piece.end, timestamp)
+        return _first_of(records, records.batches(), piece.start, piece.end, timestamp)
     finally:
         found.close()
 
 
 def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> int | None:
     """The first record of a segment that is not older, from the batch with an offset on, and not
-    below `start`."""
+    below `start`. CorruptRecordsError: the offset of a batch up to there is wrong."""
     found = opened(Split("", 0, file, 0, file.size, offset, file.next_offset, is_verified=True))
     try:
         position = found.boundaries().before_offset(max(offset, start))
         records = found.records.slice(position, found.records.size - position)
         end = min(file.next_offset, file.valid_until)
-        return _first_of(records, start, end, timestamp)[0]
+        return _first_of(records, _rising(file, records), start, end, timestamp)[0]
     finally:
         found.close()
 
 
-def _first_of(records: Records, start: int, end: int, timestamp: int) -> tuple[int | None, bool]:
-    """The first record from offset `start` up to `end` that is not older, and whether older ones
-    precede it. CorruptRecordsError: the offset of a batch is wrong."""
-    is_after_others, after = False, OFFSET_MIN
-    for header in records.batches():
-        if header.base_offset < after:
+def _rising(file: SegmentFile, records: Records) -> Iterator[BatchHeader]:
+    """The headers of batches of a segment, each with an offset that fits between its neighbours'.
+    CorruptRecordsError: one has another offset."""
+    after = file.base_offset
+    for header, following in pairwise(chain(records.batches(), [None])):
+        assert header is not None
+        limit = limit_of(file, header, following)
+        if header.base_offset < after or goes_beyond(header, after, limit):
             raise CorruptRecordsError(NOT_RISING, header.position)
         after = header.last_offset + 1
+        yield header
+
+
+def _first_of(
+    records: Records, headers: Iterable[BatchHeader], start: int, end: int, timestamp: int
+) -> tuple[int | None, bool]:
+    """The first record from offset `start` up to `end` that is not older, and whether older ones
+    precede it. `headers`: of the batches."""
+    is_after_others = False
+    for header in headers:
         if header.is_control or header.last_offset < start:
             continue
         if header.max_timestamp < timestamp:

@@ -82,18 +82,28 @@ def has_an_offset_that_is_too_low(path: Path) -> None:
     has_a_wrong_offset(path, SIZE, 7)
 
 
-def has_a_wrong_offset(path: Path, position: int, offset: int) -> None:
+def has_an_offset_beyond_the_next_segment(path: Path) -> None:
+    has_a_wrong_offset(path, SIZE, 1 << 40)
+
+
+def has_an_offset_that_is_too_high_in_the_last_segment(path: Path) -> None:
+    has_a_wrong_offset(path, 0, 1 << 40, base=20)
+
+
+def has_a_wrong_offset(path: Path, position: int, offset: int, base: int = 10) -> None:
     """Without indexes, so a search by time looks at all batches."""
     directory = copy_of(path / "b1", 0, 10, 20)
-    change(directory / file_name(10, Kind.LOG), position, offset.to_bytes(8, "big"))
+    change(directory / file_name(base, Kind.LOG), position, offset.to_bytes(8, "big"))
     for kind in (Kind.TIME_INDEX, Kind.OFFSET_INDEX):
-        (directory / file_name(10, kind)).unlink()
-    copy_of(path / "b2", 0, 10)
+        (directory / file_name(base, kind)).unlink()
+    copy_of(path / "b2", 0, base)
 
 
 SHAPES = [
     *(lacks_a_file, is_cut, has_a_damaged_header, begins_later, ends_earlier),
     *(has_a_damaged_last_batch, has_an_offset_that_is_too_high, has_an_offset_that_is_too_low),
+    has_an_offset_beyond_the_next_segment,
+    has_an_offset_that_is_too_high_in_the_last_segment,
 ]
 
 

@@ -172,7 +172,7 @@ def _scanned(
     at, epoch = max(start, file.base_offset), NONE  # the stretch found so far, not yet yielded,
     first, last = position, position  # and its positions in bytes
     after = file.base_offset
-    is_led = position > 0  # an index entry led here, and confirms the offset of the batch
+    led = position or NONE  # an index entry leads there, and confirms the offset of the batch
     while position < records.size and after < end:
         try:
             header = next(records.slice(position, records.size - position).batches(), None)
@@ -183,7 +183,8 @@ def _scanned(
                 verify_checksum(records, header)
             following = _header_at(records, position + header.size)
             limit = limit_of(file, header, following)
-            if header.base_offset < after or goes_beyond(header, after, limit):
+            is_beyond = goes_beyond(header, after, limit)
+            if position != led and (is_beyond or header.base_offset < after):
                 raise CorruptRecordsError(NOT_RISING, position)
         except CorruptRecordsError:
             if at < after:
@@ -207,7 +208,7 @@ def _scanned(
             at = max(at, after)
             if at < min(gap, end, cleaned):
                 yield Stretch(at, min(gap, end, cleaned), State.COMPACTED, NONE, file)
-            if gap > cleaned and not is_led:
+            if gap > cleaned and position != led:
                 return
             at, first = max(at, min(gap, end)), position
         if header.last_offset < at:
@@ -218,7 +219,6 @@ def _scanned(
         epoch, last = header.leader_epoch, position + header.size
         after = header.last_offset + 1
         position += header.size
-        is_led = False
     if at < min(after, end):
         yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
     at = max(at, after)

@@ -10,7 +10,7 @@ import pytest
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
-from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 BITS: Final = (0, 1, 2, 3, 5, 31, 62, 63)
@@ -227,14 +227,18 @@ def test_the_last_batch_of_a_copy_counts_after_a_gap_that_a_cleaner_has_made(
     assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(30, 40)][cleaned:]
 
 
-@pytest.mark.parametrize("level", ["record", "batch"])
-def test_the_last_batch_of_a_copy_counts_if_its_index_leads_there(
-    tmp_path: Path, level: str
-) -> None:
-    entries = [batch(*range(first, first + 10)) for first in range(0, 40, 10)]
-    for broker, last in (("broker-1", entries[3][:-1] + b"?"), ("broker-2", entries[3])):
-        (tmp_path / broker).mkdir()
-        indexed_segment(tmp_path / broker / "orders-0", 0, *entries[:3], last)
-    found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    assert not any(row["_corrupt"] for row in found)
-    assert max(row["offset" if level == "record" else "lastOffset"] for row in found) == 39
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_batch_of_a_copy_counts_if_its_index_leads_there(tmp_path: Path, number: int) -> None:
+    """Whether it is the last one, or the next one has an offset that is too low."""
+    entries = [batch(*range(10)), batch(*range(10, 20)), batch(20), batch(21)]
+    damaged = [*entries[:number], entries[number][:-1] + b"?", *entries[number + 1 :]]
+    low = entries[3][:7] + bytes([15]) + entries[3][8:]
+    copy = [*entries[:3], low] if number == 2 else entries
+    for broker, written in (("broker-1", damaged), ("broker-2", copy)):
+        directory = tmp_path / "logs" / broker / "orders-0"
+        directory.parent.mkdir(parents=True)
+        indexed_segment(directory, 0, *entries)
+        (directory / file_name(0, Kind.LOG)).write_bytes(b"".join(written))
+    for path in (tmp_path / "logs", packed(tmp_path / "logs")):
+        found = rows(path, mode="PERMISSIVE")
+        assert [row["offset"] for row in found] == list(range(22)), path

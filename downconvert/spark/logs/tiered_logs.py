@@ -33,13 +33,14 @@ def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> P
     end = remote[-1].next_offset if remote else 0
     _warn_of_damage(name, [one for part in parts[1:] for one in part])
     others = [_of_tier(name, [one.file for one in part], tier.topic_id) for part in parts[1:]]
+    mine = () if local is None else _without_empty(local.segments, end)
+    if not mine and remote and parts[0][-1].is_damaged:  # its reader reports that
+        remote[-1] = replace(remote[-1], next_offset=OFFSET_MAX)
     if local is None or not local.segments:
-        if remote and parts[0][-1].is_damaged:  # its reader reports that
-            remote[-1] = replace(remote[-1], next_offset=OFFSET_MAX)
         return replace(_of_tier(name, remote, tier.topic_id), others=tuple(others))
-    mine = _without_empty(local.segments, end)
     first = mine[0].base_offset if mine else OFFSET_MAX
-    segments = (*(one.file for one in joined(found, first)), *mine)
+    before = [one.file for one in joined(found, first)] if mine else remote
+    segments = (*before, *mine)
     shared = [file for file in remote if file.next_offset > first]
     if shared:
         segments = (*segments[:-1], _extended(local, segments[-1], end))
@@ -51,7 +52,9 @@ def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> P
         local,
         start_offset=max(start, segments[0].base_offset if segments else 0),
         segments=segments,
-        broker=str(broker),
+        broker=str(broker)
+        if mine
+        else broker_of({}),  # an empty copy's high watermark says nothing
         sides=sides_of(local),
         topic_id=tier.topic_id,
         others=(*local.others, *others),
@@ -82,7 +85,7 @@ def _without_empty(mine: Sequence[SegmentFile], end: int) -> Sequence[SegmentFil
     """A broker's segments; none if they are empty, and tiered storage, which goes up to `end`, goes
     further: it is a new copy, whose base offset says nothing."""
     is_empty = not any(file.size for file in mine)
-    return () if is_empty and mine[-1].base_offset < end else mine
+    return () if is_empty and mine and mine[-1].base_offset < end else mine
 
 
 def _extended(local: PartitionLog, last: SegmentFile, end: int) -> SegmentFile:

@@ -43,6 +43,24 @@ def test_an_empty_copy_adds_nothing_to_tiered_storage(logs: Path, base: int) -> 
     assert offsets(logs) == list(range(6))
 
 
+def test_an_empty_copy_hides_no_damage_at_the_end_of_tiered_storage(logs: Path) -> None:
+    partition(logs / "b1", b"", "a-0")
+    log = next((logs / "tier").rglob("*3-*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[: len(data) // 3] + b"noise" * 30)
+    found = rows(logs, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == list(range(4))
+    (report,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (report["startOffset"], report["endOffset"]) == (4, None)
+
+
+def test_the_high_watermark_of_an_empty_copy_does_not_end_tiered_storage(logs: Path) -> None:
+    """Brokers copy only what is below the high watermark."""
+    partition(logs / "b1", b"", "a-0")
+    (logs / "b1" / "replication-offset-checkpoint").write_text("0\n1\na 0 0\n")
+    assert offsets(logs, stopAtHighWatermark=True) == list(range(6))
+
+
 def test_offsets_missing_before_an_empty_segment_are_reported(logs: Path) -> None:
     partition(logs / "b1", b"", "a-0", 8)
     with pytest.raises(MissingOffsetsError, match="offsets 6 up to 8 are missing"):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from downconvert.spark.stores.blobs import inflated
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
-from downconvert.storage.segments.rising import Rising
+from downconvert.storage.segments.rising import Rising, below
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.files.file_records import SharedFile
 
@@ -82,10 +82,7 @@ def headers_of(log: PartitionLog) -> Iterator[BatchHeader]:
 
 def _all_of(file: SegmentFile) -> Iterator[BatchHeader]:
     with headers_near(file, file.base_offset) as headers:
-        for header in headers:
-            if header.base_offset >= min(file.next_offset, file.valid_until):
-                break
-            yield header
+        yield from below(headers, min(file.next_offset, file.valid_until))
 
 
 def _until_damage(file: SegmentFile) -> Iterator[BatchHeader]:
@@ -107,9 +104,7 @@ def last_batch(file: SegmentFile) -> LastBatch:
     found, is_damaged, rising = None, False, Rising(file.base_offset)
     with headers_near(file, file.next_offset - 1) as headers:
         try:
-            for header in headers:
-                if header.base_offset >= file.next_offset:
-                    break
+            for header in below(headers, file.next_offset):
                 is_damaged = not rising.add(header)
                 found = found if is_damaged else header
         except CorruptRecordsError:

@@ -26,7 +26,7 @@ from downconvert.spark.logs.completeness import (
 )
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
-from downconvert.storage.segments.rising import Rising
+from downconvert.storage.segments.rising import Rising, below
 from records import CorruptRecordsError
 
 
@@ -72,12 +72,11 @@ def end_of(file: SegmentFile) -> int:
     rising, is_damaged = Rising(file.base_offset), False
     if file.size:
         with headers_near(file, file.next_offset - 1) as headers:
+            own = headers if file.is_clipped else below(headers, file.next_offset)
             try:
-                for header in headers:
-                    is_beyond = header.base_offset >= file.next_offset
-                    if not is_beyond or file.is_clipped:
-                        rising.add(header)
-                    if is_beyond:
+                for header in own:
+                    rising.add(header)
+                    if header.base_offset >= file.next_offset:
                         break
             except CorruptRecordsError:
                 is_damaged = True

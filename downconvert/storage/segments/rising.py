@@ -2,6 +2,8 @@
 
 Not here: reading on after a wrong one (spark/read/entries.py)."""
 
+from collections.abc import Iterable, Iterator
+
 from records import BatchHeader
 
 
@@ -23,6 +25,19 @@ class Rising:
             return False
         self.after, self._last = header.last_offset + 1, header
         return True
+
+
+def below(headers: Iterable[BatchHeader], end: int) -> Iterator[BatchHeader]:
+    """The headers of consecutive batches up to offset `end`. A single one beyond it has a wrong
+    offset and is left out."""
+    was_beyond = False
+    for header in headers:
+        is_beyond = header.base_offset >= end
+        if is_beyond and was_beyond:
+            return
+        if not is_beyond:
+            yield header
+        was_beyond = is_beyond
 
 
 def goes_beyond(header: BatchHeader, after: int, limit: int) -> bool:

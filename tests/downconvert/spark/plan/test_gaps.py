@@ -270,6 +270,17 @@ def test_a_segment_ends_after_the_last_batch_behind_damage(tmp_path: Path, is_pa
     assert end_of(replace(file, valid_until=5)) == 5
 
 
+def test_a_segment_ends_after_its_last_batch_though_the_offset_of_another_one_is_wrong(
+    tmp_path: Path,
+) -> None:
+    batches = [batch(at, at + 1) for at in range(0, 8, 2)]
+    batches[1] = (1 << 40).to_bytes(8, "big") + batches[1][8:]
+    partition(tmp_path, b"".join(batches), "a-0")
+    partition(tmp_path, batch(8), "a-0", 8)
+    (found,) = find_partitions([str(tmp_path)])
+    assert end_of(found.segments[0]) == 8
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("high_watermark", [4, 7, 8, 20])
 def test_a_stream_reads_what_another_copy_has_of_a_gap(

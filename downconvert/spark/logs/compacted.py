@@ -53,9 +53,8 @@ def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[B
         return end
     if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
         return max(end, min(cleaned, file.next_offset))
-    limit = OFFSET_MAX if file.is_clipped else file.next_offset
-    own = takewhile(lambda one: one.base_offset < limit, headers)
-    return file.next_offset if _has_gap(own, limit) else end
+    own = takewhile(lambda one: one.base_offset < file.offset_max, headers)
+    return file.next_offset if _has_gap(own, file.offset_max) else end
 
 
 def _has_gap(headers: Iterable[BatchHeader], limit: int) -> bool:

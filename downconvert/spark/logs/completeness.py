@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import Rising, goes_beyond
+from downconvert.storage.segments.rising import NOT_RISING, Rising, goes_beyond, limit_of
 from records import BatchHeader, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
 from records.checksum import verify_checksum
@@ -28,7 +28,6 @@ from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 
 ZEROS_AT_ONCE: Final = 1024 * 1024
-NOT_RISING: Final = "offsets do not rise"
 
 
 class State(StrEnum):
@@ -182,7 +181,7 @@ def _scanned(
             if header.last_offset >= at:
                 verify_checksum(records, header)
             following = _header_at(records, position + header.size)
-            limit = limit_of(file, header, following)
+            limit = limit_of(header, following, file.offset_max)
             is_beyond = goes_beyond(header, after, limit)
             if position != led and (is_beyond or header.base_offset < after):
                 raise CorruptRecordsError(NOT_RISING, position)
@@ -199,7 +198,7 @@ def _scanned(
                 yield Stretch(at, after, State.DAMAGED, epoch, file)
             at = max(at, after)
             continue
-        if header.base_offset >= file.next_offset and not file.is_clipped:
+        if header.base_offset >= file.offset_max:
             position = records.size  # the next segment's, or its offset is wrong
             break
         if is_copy and limit == OFFSET_MAX and (gap := first_offset(records, header)) > after:
@@ -226,16 +225,6 @@ def _scanned(
         until = min(end, cleaned_until(file, after, cleaned, ()))
         if at < until:
             yield Stretch(at, until, State.COMPACTED, NONE, file)
-
-
-def limit_of(file: SegmentFile, header: BatchHeader, following: BatchHeader | None) -> int:
-    """The offset below which the offsets of a batch are: that of the next batch, or of the next
-    segment. OFFSET_MAX: it is not known. A cleaner may have merged the next segment into this one,
-    so a batch may be beyond that."""
-    if following is not None:
-        return following.base_offset
-    is_beyond = file.is_clipped or header.base_offset >= file.next_offset
-    return OFFSET_MAX if is_beyond else file.next_offset
 
 
 def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | None:

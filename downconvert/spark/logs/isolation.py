@@ -25,6 +25,7 @@ from downconvert.storage.producers.producer_state import (
     read_marker,
     read_snapshot,
 )
+from downconvert.storage.segments.rising import in_order
 from downconvert.storage.segments.segment import Segment
 from records import BatchHeader, CorruptRecordsError
 from records.batches.control import EndTransactionMarker
@@ -200,7 +201,7 @@ def _batches(file: SegmentFile) -> Iterator[tuple[BatchHeader, EndTransactionMar
     """The batches of a segment, with the markers that end transactions. CorruptRecordsError."""
     found = opened(Split("", 0, file, 0, file.size, file.base_offset, OFFSET_MAX, is_verified=True))
     try:
-        for header in found.records.batches():
+        for header in in_order(found.records.batches(), file.base_offset, file.offset_max):
             yield header, read_marker(found.records, header)
     finally:
         found.close()

@@ -33,6 +33,11 @@ class SegmentFile:
     valid_until: int = OFFSET_MAX
     inode: int = 0
 
+    @property
+    def offset_max(self) -> int:
+        """Its offsets are lower; OFFSET_MAX: it is not known where the next segment begins."""
+        return OFFSET_MAX if self.is_clipped else self.next_offset
+
     def open(self) -> Segment:
         """The files of a segment in a mounted directory."""
         assert not self.blobs, f"{self.directory} is not mounted"

@@ -5,18 +5,17 @@ searched batch by batch. Absent offsets right before that record may have held a
 
 Not here: what the options make of it (planner.py)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import chain, pairwise
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import NOT_RISING, State, Stretch, is_last, limit_of
+from downconvert.spark.logs.completeness import State, Stretch, is_last
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.whole_log import known_end, whole_log
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import goes_beyond
+from downconvert.storage.segments.rising import in_order
 from records import BatchHeader, CorruptRecordsError, Records, read_batch
 
 from .gaps import is_incomplete
@@ -95,22 +94,15 @@ def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> i
         position = found.boundaries().before_offset(max(offset, start))
         records = found.records.slice(position, found.records.size - position)
         end = min(file.next_offset, file.valid_until)
-        return _first_of(records, _rising(file, records), start, end, timestamp)[0]
+        return _first_of(
+            records,
+            in_order(records.batches(), file.base_offset, file.offset_max),
+            start,
+            end,
+            timestamp,
+        )[0]
     finally:
         found.close()
-
-
-def _rising(file: SegmentFile, records: Records) -> Iterator[BatchHeader]:
-    """The headers of batches of a segment, each with an offset that fits between its neighbours'.
-    CorruptRecordsError: one has another offset."""
-    after = file.base_offset
-    for header, following in pairwise(chain(records.batches(), [None])):
-        assert header is not None
-        limit = limit_of(file, header, following)
-        if header.base_offset < after or goes_beyond(header, after, limit):
-            raise CorruptRecordsError(NOT_RISING, header.position)
-        after = header.last_offset + 1
-        yield header
 
 
 def _first_of(

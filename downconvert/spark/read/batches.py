@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from downconvert.spark.logs.completeness import NOT_RISING
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import TIMESTAMP
 from downconvert.spark.plan.gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
+from downconvert.storage.segments.rising import NOT_RISING
 from records import Codec, CorruptRecordsError
 from records.files.source import WINDOW_SIZE
 from records.formats import (

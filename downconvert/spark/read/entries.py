@@ -21,7 +21,6 @@ from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.boundaries import first_offset
 from downconvert.spark.logs.compacted import cleaned_until, is_indexed_beyond
 from downconvert.spark.logs.completeness import (
-    NOT_RISING,
     State,
     Stretch,
     is_last,
@@ -33,6 +32,7 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
+from downconvert.storage.segments.rising import NOT_RISING
 from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE
@@ -104,19 +104,13 @@ class Entries:
         read = self.records.read_into(view[: wanted + OFFSET.size], self.position)
         if read < wanted + OFFSET.size:
             read = min(read, wanted)
-            OFFSET.pack_into(view, read, self.offset_max)
+            OFFSET.pack_into(view, read, self.split.segment.offset_max)
         return read
 
     def check_place(self) -> None:
         """CorruptRecordsError: the entry at `position` was found to be misplaced."""
         if self.position == self.misplaced:
             raise CorruptRecordsError(NOT_RISING, self.position)
-
-    @property
-    def offset_max(self) -> int:
-        """The segment's offsets are lower, if it is known where the next segment begins."""
-        file = self.split.segment
-        return OFFSET_MAX if file.is_clipped else file.next_offset
 
     def recover(
         self, damage: CorruptRecordsError, entry: int, near: int, schema: Any
@@ -298,7 +292,7 @@ class Entries:
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
             for header in self.records.slice(near, end - near).batches():
-                if header.base_offset >= self.offset_max:
+                if header.base_offset >= self.split.segment.offset_max:
                     break
                 after, reached = header.last_offset + 1, near + header.position + header.size
                 if after >= until:

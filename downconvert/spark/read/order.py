@@ -5,8 +5,7 @@ Not here: reading on after a wrong one (entries.py)."""
 
 from contextlib import suppress
 
-from downconvert.spark.logs.completeness import NOT_RISING, limit_of
-from downconvert.storage.segments.rising import goes_beyond
+from downconvert.storage.segments.rising import NOT_RISING, goes_beyond, limit_of
 from records import BatchHeader, CorruptRecordsError
 
 from .entries import Entries
@@ -31,7 +30,7 @@ def check_order(entries: Entries, header: BatchHeader, near: int) -> None:
         following = entries.header(end)
     if following is None and end < entries.size:
         return
-    limit = limit_of(entries.split.segment, header, following)
+    limit = limit_of(header, following, entries.split.segment.offset_max)
     if limit > header.last_offset:
         return
     after = entries.start_of(header.position, near)

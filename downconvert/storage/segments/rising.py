@@ -1,10 +1,16 @@
-"""The offset after consecutive batches. Some offsets may be wrong: no checksum covers them.
+"""The offsets of consecutive batches. Some may be wrong: no checksum covers them. A right one fits
+between those of its neighbours.
 
 Not here: reading on after a wrong one (spark/read/entries.py)."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import Final
 
-from records import BatchHeader
+from downconvert.storage.names import OFFSET_MAX
+from records import BatchHeader, CorruptRecordsError
+
+NOT_RISING: Final = "offsets do not rise"
 
 
 class Rising:
@@ -38,6 +44,29 @@ def below(headers: Iterable[BatchHeader], end: int) -> Iterator[BatchHeader]:
         if not is_beyond:
             yield header
         was_beyond = is_beyond
+
+
+def in_order(headers: Iterable[BatchHeader], base_offset: int, end: int) -> Iterator[BatchHeader]:
+    """The headers of consecutive batches of a segment. `end`: where the next segment begins;
+    OFFSET_MAX: it is not known. CorruptRecordsError: the offset of the next batch is wrong, or
+    damage follows it."""
+    after = base_offset
+    for header, following in pairwise(chain(headers, [None])):
+        assert header is not None
+        limit = limit_of(header, following, end)
+        if header.base_offset < after or goes_beyond(header, after, limit):
+            raise CorruptRecordsError(NOT_RISING, header.position)
+        after = header.last_offset + 1
+        yield header
+
+
+def limit_of(header: BatchHeader, following: BatchHeader | None, end: int) -> int:
+    """The offset below which the offsets of a batch are: that of the next batch, or of the next
+    segment, which begins at `end`. OFFSET_MAX: it is not known. A cleaner may have merged the next
+    segment into this one, so a batch may be beyond that."""
+    if following is not None:
+        return following.base_offset
+    return OFFSET_MAX if header.base_offset >= end else end
 
 
 def goes_beyond(header: BatchHeader, after: int, limit: int) -> bool:

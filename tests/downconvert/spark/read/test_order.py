@@ -9,7 +9,7 @@ import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
-from records import Codec
+from records import Codec, ControlRecordType, build_marker
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -242,3 +242,24 @@ def test_a_batch_of_a_copy_counts_if_its_index_leads_there(tmp_path: Path, numbe
     for path in (tmp_path / "logs", packed(tmp_path / "logs")):
         found = rows(path, mode="PERMISSIVE")
         assert [row["offset"] for row in found] == list(range(22)), path
+
+
+@pytest.mark.parametrize("make", [segment, indexed_segment])
+@pytest.mark.parametrize("offset", [1, 1 << 40])
+@pytest.mark.parametrize("end", [ControlRecordType.ABORT, None])
+def test_a_wrong_offset_shows_no_record_of_a_transaction_as_committed(
+    tmp_path: Path, make: Any, offset: int, end: ControlRecordType | None
+) -> None:
+    """It is that of the transaction's first batch."""
+    of_one = {"producer_id": 1, "producer_epoch": 0, "transactional": True}
+    entries = [batch(10, 11), batch(12, 13, **of_one), batch(14, 15, **of_one), batch(16)]
+    if end is not None:
+        entries.append(build_marker(end, offset=17, timestamp=0, producer_id=1, producer_epoch=0))
+    entries.append(batch(18))
+    make(tmp_path / "a-0", 10, *entries)
+    entries[1] = offset.to_bytes(8, "big") + entries[1][8:]
+    (tmp_path / "a-0" / file_name(10, Kind.LOG)).write_bytes(b"".join(entries))
+    found = rows(tmp_path, isolation="read_committed", mode="PERMISSIVE")
+    read = [row["offset"] for row in found if not row["_corrupt"]]
+    assert not {12, 13, 14, 15} & {*read}
+    assert read == ([10, 11] if end is None else [10, 11, 16, 18])

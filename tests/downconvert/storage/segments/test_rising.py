@@ -2,8 +2,9 @@
 
 import pytest
 
-from downconvert.storage.segments.rising import Rising, below, may_have
-from records import MemoryRecords
+from downconvert.storage.names import OFFSET_MAX
+from downconvert.storage.segments.rising import Rising, below, in_order, may_have
+from records import CorruptRecordsError, MemoryRecords
 from tests.downconvert.storage.logs import batch
 
 
@@ -49,3 +50,34 @@ def test_an_index_entry_is_of_its_batch_or_of_one_that_was_appended_with_it(
     assert first is not None
     found = [entry for entry in range(30) if may_have(first, following, entry)]
     assert found == [*range(10, 20), *(range(20, 30) if second else ())]
+
+
+def bases(*firsts: int, end: int = OFFSET_MAX) -> list[int | None]:
+    """The first offsets that are in order of batches of ten; the last one is None after damage."""
+    data = b"".join(batch(*range(first, first + 10)) for first in firsts)
+    found: list[int | None] = []
+    try:
+        for header in in_order(MemoryRecords(data).batches(), 10, end):
+            found.append(header.base_offset)
+    except CorruptRecordsError:
+        found.append(None)
+    return found
+
+
+@pytest.mark.parametrize("end", [OFFSET_MAX, 60, 90])
+def test_batches_rise_with_or_without_gaps(end: int) -> None:
+    assert bases(10, 20, 50, end=end) == [10, 20, 50]
+
+
+@pytest.mark.parametrize("wrong", [0, 12, 1 << 40])
+@pytest.mark.parametrize("number", [0, 1])
+def test_nothing_is_in_order_from_a_wrong_offset_on(wrong: int, number: int) -> None:
+    firsts = [10, 20, 30]
+    firsts[number] = wrong
+    assert bases(*firsts) == [*[10, 20][:number], None]
+
+
+def test_the_last_batch_is_below_the_next_segment_or_was_merged_from_it() -> None:
+    assert bases(10, 55, end=60) == [10, None]
+    assert bases(10, 60, end=60) == [10, 60]
+    assert bases(10, 55) == [10, 55]

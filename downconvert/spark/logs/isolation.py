@@ -222,7 +222,8 @@ def is_sound(log: Log) -> bool:
     for segment in reversed(log.segments):
         reached = segment.base_offset
         try:
-            for header in segment.slice(0, log.end_of(segment)).batches():
+            headers = segment.slice(0, log.end_of(segment)).batches()
+            for header in in_order(headers, segment.base_offset, following):
                 reached = header.last_offset + 1
         except CorruptRecordsError:
             return False

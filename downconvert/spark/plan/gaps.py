@@ -72,9 +72,8 @@ def end_of(file: SegmentFile) -> int:
     rising, is_damaged = Rising(file.base_offset), False
     if file.size:
         with headers_near(file, file.next_offset - 1) as headers:
-            own = headers if file.is_clipped else below(headers, file.next_offset)
             try:
-                for header in own:
+                for header in below(headers, file.offset_max):
                     rising.add(header)
                     if header.base_offset >= file.next_offset:
                         break

@@ -8,10 +8,10 @@ file when its bytes may have changed (truncated, cleaned, made again under the s
 the file opened before are not found after that. Cached chunks and data still queued for slow
 clients share one budget. When it is used up, the least recently used chunk is evicted.
 
-A chunk is cached from the second client on, and at the tail of a log at once. So one consumer that
-reads a whole log fills no memory with bytes that nobody fetches again. A chunk is evicted when
-clients have fetched as much else as the cache has room for. So consumers spread over a large topic
-fill no memory either.
+A chunk is cached when a second client fetches it before clients have fetched as much else as the
+cache has room for. A chunk that nobody used for so long is evicted. So neither one consumer that
+reads a whole log nor many that are spread over a large topic fill memory with bytes that nobody
+fetches again.
 
 Not here: a chunk (converted_chunk.py), the chunks of a response (shared_range.py)."""
 
@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import lru_cache
 from io import FileIO
 from threading import Lock
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from downconvert import ConversionPolicy
@@ -36,19 +36,13 @@ from .chunk_budget import LARGE, SMALL
 from .conversions_under_way import ConversionsUnderWay
 from .converted_chunk import WHOLE, Chunk, ChunkKey, Converting, Place
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 ENTRY_OVERHEAD: Final = KiB  # bytes of bookkeeping per chunk, an upper bound
 ASKED_MAX: Final = 4096  # places with a remembered first client
 SCAN_MAX: Final = 64  # chunks that one eviction looks at
-# Chunks that were evicted unused, minus those that were used. Beyond this, caching does not pay.
-WASTED_MAX: Final = 64
 # Uncompressed records take less time to convert than to send. Caching them pays only if many
 # clients fetch them at once, as at a tail: before an eighth of the memory could be used.
 PLAIN_REACH: Final = 8
 
-PROBE_EVERY: Final = 32  # one chunk of this many is kept, to test whether caching pays now
 UNCACHEABLE: Final = -1  # in place of a client: the chunk is damaged or too large
 
 
@@ -80,9 +74,6 @@ class ConversionCache:
         self._files_count = 0
         self._asked: OrderedDict[Place, _Asked] = OrderedDict()
         self._bytes_requested = 0  # bytes of logs that clients have asked for
-        self._shared: OrderedDict[tuple[int, int], None] = OrderedDict()  # files and formats
-        self._wasted = 0
-        self._refused = 0
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -119,16 +110,8 @@ class ConversionCache:
             chunk.passed = self._bytes_requested + chunk.source_size
             self._pass(chunk.source_size)
             self.hits += 1
-            self._wasted = max(0, self._wasted - 1)
-            if not chunk.was_shared:
-                chunk.was_shared = True
-                _remember(self._shared, (key.file, key.magic), None)
             chunk.kept.hold()
             return chunk
-
-    def is_shared(self, file: int, magic: int) -> bool:
-        """Whether a cached chunk of this file was used again recently."""
-        return (file, magic) in self._shared
 
     def is_converting(self, key: ChunkKey) -> bool:
         return key in self._under_way
@@ -155,15 +138,13 @@ class ConversionCache:
             for place in places:
                 asked = self._asked.get(place)
                 first = client if asked is None else asked.client
-                _remember(self._asked, place, _Asked(first, passed))
+                self._remember(place, _Asked(first, passed))
 
-    def is_worth_it(self) -> bool:
-        """Whether to cache more chunks. Not while clients read more of their logs than the cache
-        has room for, as chunks are then evicted before they are used."""
-        if self._wasted <= WASTED_MAX:
-            return True
-        self._refused += 1
-        return self._refused % PROBE_EVERY == 0
+    def _remember(self, place: Place, asked: _Asked) -> None:
+        self._asked[place] = asked
+        self._asked.move_to_end(place)
+        if len(self._asked) > ASKED_MAX:
+            self._asked.popitem(last=False)
 
     # --- conversions
 
@@ -221,7 +202,7 @@ class ConversionCache:
             converting.keeping.close()
             if not isinstance(error, NoMemoryError) or error.is_large:
                 with self._lock:
-                    _remember(self._asked, place, _Asked(UNCACHEABLE, self._bytes_requested))
+                    self._remember(place, _Asked(UNCACHEABLE, self._bytes_requested))
             return None, work
         finally:
             if is_over:
@@ -302,9 +283,6 @@ class ConversionCache:
             self._chunks[key] = chunk
             return
         self.evictions += 1
-        if not chunk.was_shared:
-            self._wasted = min(self._wasted + 1, 2 * WASTED_MAX)
-            self._shared.pop((key.file, key.magic), None)
         chunk.kept.release()
 
 
@@ -313,10 +291,3 @@ def kept_policy(policy: ConversionPolicy) -> ConversionPolicy:
     """The policy for shared chunks: the same chunk size for all clients."""
     size = LARGE if policy.chunk_size == SMALL else policy.chunk_size
     return replace(policy, chunk_size=size)
-
-
-def _remember(known: OrderedDict[K, V], key: K, value: V, count_max: int = ASKED_MAX) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > count_max:
-        known.popitem(last=False)

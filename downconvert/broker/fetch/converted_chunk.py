@@ -40,14 +40,12 @@ class Place(NamedTuple):
 @dataclass(slots=True)
 class Chunk:
     """Some converted batches. kept: the bytes. source_size: bytes of the batches in the log. first:
-    the header of the first one. passed: bytes that all clients had fetched at its last use.
-    was_shared: a second client has used it."""
+    the header of the first one. passed: bytes that all clients had fetched at its last use."""
 
     kept: KeptBytes
     source_size: int
     first: BatchHeader
     passed: int
-    was_shared: bool = False
     _index: MessageIndex | None = None
     _end_offset: int | None = None
 

@@ -204,7 +204,7 @@ class SharedRangeBuilder:
             taken.ends = Ends.LATER  # other clients continue there, too
             return None
         place = self._place(at)
-        if not (self._cache.is_converting(key) or self._is_wanted(place, at, end, first)):
+        if not (self._cache.is_converting(key) or self._is_wanted(place, end - at, first)):
             self._cache.note_asked(self._places(at), self._asker.client, records.size - at)
             taken.ends = Ends.UNCACHED
             return None
@@ -223,20 +223,16 @@ class SharedRangeBuilder:
             taken.ends = Ends.UNCACHED if is_uncached else Ends.LATER
         return chunk
 
-    def _is_wanted(self, place: Place, at: int, end: int, first: BatchHeader) -> bool:
-        """Whether to cache a chunk: another client fetched it, or (at the tail) probably will, or
-        it takes more than one turn to make."""
-        if end - at > BUFFERED_SIZE_MAX or not self._cache.may_keep(place):
-            return False
-        if not self._cache.is_worth_it():
+    def _is_wanted(self, place: Place, size: int, first: BatchHeader) -> bool:
+        """Whether to cache a chunk: another client fetched it, or it takes more than one turn to
+        make."""
+        if size > BUFFERED_SIZE_MAX or not self._cache.may_keep(place):
             return False
         if self._cache.is_asked_again(place, self._asker.client, is_plain=not first.codec):
             return True
-        if first.codec and CHUNK_SIZE < first.size <= BUFFERED_SIZE_MAX // 2:
-            return self._cache.budget.left >= 2 * first.size
-        is_last = self._is_tail and end == self._records.size
-        is_small = end - at <= CHUNK_SIZE
-        return is_last and (is_small or self._cache.is_shared(self._file, self._asker.magic))
+        if not first.codec or not CHUNK_SIZE < first.size <= BUFFERED_SIZE_MAX // 2:
+            return False
+        return self._cache.budget.left >= 2 * first.size
 
     def _end_of(self, at: int, first: BatchHeader) -> int:
         """Where the chunk that begins at `at` ends. The last batch before that may reach over

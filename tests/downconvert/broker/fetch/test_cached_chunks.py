@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from downconvert import ConversionPolicy, convert
+from downconvert import ConversionPolicy
 from downconvert.broker.fetch.contribution import RECORDS_SIZE_MAX
 from downconvert.broker.fetch.conversion_cache import ASKED_MAX, PLAIN_REACH, ConversionCache
 from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Converting, Place
@@ -15,7 +16,6 @@ from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
 from downconvert.serving.planning_slots import Wake
 from records import Codec, FileRecords
 from records.budget import MemoryBudget
-from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch
 
 KiB, MiB = 1 << 10, 1 << 20
@@ -38,6 +38,12 @@ def asked(cache: ConversionCache, records: FileRecords, client: int = 1) -> Shar
     return take(cache, records, Asker(client, 1, 0, POLICY), is_tail=True)
 
 
+def kept(cache: ConversionCache, records: FileRecords) -> SharedRange:
+    """A fetch by the second client of these records."""
+    asked(cache, records, 98).close()
+    return asked(cache, records, 99)
+
+
 def is_cached(cache: ConversionCache, records: FileRecords) -> bool:
     before = cache.hits
     asked(cache, records).close()
@@ -50,26 +56,25 @@ def place(number: int, *, magic: int = 1, file: int = 1) -> Place:
 
 def test_the_least_recently_used_chunk_goes_first(tmp_path: Path) -> None:
     a, b, c, d = logs_of(tmp_path, 4)
-    cache = ConversionCache(MemoryBudget(ROOM * PLAIN_REACH))
-    taken = cache.budget.take(ROOM * (PLAIN_REACH - 1))
-    assert taken
+    cache = ConversionCache(MemoryBudget(3 * ROOM * PLAIN_REACH))
+    assert cache.budget.take(cache.budget.size - ROOM)
     for one in (a, b, c):
-        asked(cache, one).close()
-    assert (len(cache), cache.evictions, cache.misses, cache.hits) == (3, 0, 3, 0)
+        kept(cache, one).close()
+    assert (len(cache), cache.evictions, cache.hits) == (3, 0, 0)
     asked(cache, a).close()
-    asked(cache, d).close()
-    assert (len(cache), cache.evictions, cache.misses, cache.hits) == (3, 1, 4, 1)
+    kept(cache, d).close()
+    assert (len(cache), cache.evictions, cache.hits) == (3, 1, 1)
     assert [is_cached(cache, one) for one in (a, c, d)] == [True] * 3
     assert not is_cached(cache, b)
 
 
 def test_a_chunk_that_is_being_sent_stays(tmp_path: Path) -> None:
     a, b, c, d = logs_of(tmp_path, 4)
-    cache = ConversionCache(MemoryBudget(ROOM * PLAIN_REACH))
-    assert cache.budget.take(ROOM * (PLAIN_REACH - 1))
-    sending = asked(cache, a)
+    cache = ConversionCache(MemoryBudget(3 * ROOM * PLAIN_REACH))
+    assert cache.budget.take(cache.budget.size - ROOM)
+    sending = kept(cache, a)
     for one in (b, c, d):
-        asked(cache, one).close()
+        kept(cache, one).close()
     assert cache.evictions == 1
     assert is_cached(cache, a)
     held = cache.budget.held
@@ -81,7 +86,7 @@ def test_a_chunk_that_is_being_sent_stays(tmp_path: Path) -> None:
 def test_memory_is_given_back_with_the_last_user_of_a_chunk(tmp_path: Path) -> None:
     (one,) = logs_of(tmp_path, 1)
     cache = ConversionCache(MemoryBudget(MiB))
-    first, second = asked(cache, one), asked(cache, one, 2)
+    first, second = kept(cache, one), asked(cache, one)
     assert 10 * KiB < cache.budget.held < 13 * KiB
     first.close()
     cache.note_asked([], client=3, size=MiB + 1)
@@ -89,6 +94,44 @@ def test_memory_is_given_back_with_the_last_user_of_a_chunk(tmp_path: Path) -> N
     second.close()
     cache.note_asked([], client=3, size=MiB + 1)
     assert (len(cache), cache.budget.held, cache.evictions) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_cache_does_as_a_list_of_chunks_and_one_of_first_clients(
+    tmp_path: Path, seed: int
+) -> None:
+    """The model: each entry has its last use, counted in bytes that all clients have fetched."""
+    random, logs = Random(seed), logs_of(tmp_path, 8)
+    size = logs[0].size
+    reach = 5 * size
+    cache = ConversionCache(MemoryBudget(reach * PLAIN_REACH))
+    chunks, first_clients = dict[int, int](), dict[int, tuple[int, int]]()
+    hits = misses = evictions = fetched = 0
+    for _ in range(400):
+        number, client = (
+            random.choice((random.randrange(3), random.randrange(8))),
+            random.randrange(3),
+        )
+        asked(cache, logs[number], client).close()
+        first, last_use = first_clients.get(number, (client, fetched))
+        is_wanted = first != client and fetched - last_use <= reach
+        if number in chunks:
+            hits += 1
+            del chunks[number]
+            chunks[number] = fetched + size
+        fetched += size
+        for unused in [n for n, used in chunks.items() if used + reach < fetched]:
+            evictions += 1
+            del chunks[unused]
+        if cache.hits < hits or number not in chunks:
+            misses += 1
+            if is_wanted:
+                chunks[number] = fetched
+            else:
+                first_clients[number] = first, fetched
+        found = cache.hits, cache.misses, cache.evictions, len(cache)
+        assert found == (hits, misses, evictions, len(chunks))
+    assert min(hits, evictions) > 20
 
 
 @pytest.mark.parametrize(("codec", "reach"), [(Codec.NONE, MiB // PLAIN_REACH), (Codec.GZIP, MiB)])
@@ -99,6 +142,7 @@ def test_a_chunk_stays_while_clients_fetch_as_much_as_its_reach(
     file.write_bytes(batch(*range(9), size=100, codec=codec))
     records = FileRecords.open(file)
     cache = ConversionCache(MemoryBudget(MiB))
+    asked(cache, records, 98).close()
     for _ in range(2):  # a hit counts as a use
         asked(cache, records).close()
         cache.note_asked([], client=3, size=reach - records.size)
@@ -130,7 +174,7 @@ def test_a_file_that_is_opened_again_is_another(tmp_path: Path) -> None:
     numbers = [cache.number_of(each) for each in (one, other, again, one.slice(0, 10), other)]
     assert len(set(numbers[:3])) == 3
     assert numbers[3:] == numbers[:2]
-    asked(cache, one).close()
+    kept(cache, one).close()
     assert not is_cached(cache, again)
 
 
@@ -169,18 +213,6 @@ def test_only_so_many_places_are_remembered() -> None:
     assert wanted == [True, False, True, True]
 
 
-def test_a_file_is_shared_once_a_chunk_of_it_was_used_again(tmp_path: Path) -> None:
-    one, other = logs_of(tmp_path, 2)
-    cache = ConversionCache(MemoryBudget(MiB))
-    file = cache.number_of(one)
-    asked(cache, one).close()
-    assert not cache.is_shared(file, 1)
-    asked(cache, one, 2).close()
-    asked(cache, other).close()
-    assert (cache.is_shared(file, 1), cache.is_shared(file, 0)) == (True, False)
-    assert not cache.is_shared(cache.number_of(other), 1)
-
-
 def appended(cache: ConversionCache, path: Path, count: int) -> FileRecords:
     """A log whose batches were converted one by one, as they came."""
     file = path / "log"
@@ -189,7 +221,8 @@ def appended(cache: ConversionCache, path: Path, count: int) -> FileRecords:
     records = FileRecords.open(file)
     for number in range(count):
         one = records.slice(number * len(made[0]), len(made[0]))
-        take(cache, one, Asker(1, 1, number, POLICY), is_tail=True).close()
+        for client in (98, 99):
+            take(cache, one, Asker(client, 1, number, POLICY), is_tail=True).close()
     return records
 
 
@@ -222,7 +255,7 @@ def test_an_answer_has_the_whole_chunks_that_it_has_room_for(
 def test_a_chunk_that_reaches_beyond_the_range_is_not_sent(tmp_path: Path) -> None:
     cache = ConversionCache(MemoryBudget(MiB))
     (one,) = logs_of(tmp_path, 1)
-    asked(cache, one).close()
+    kept(cache, one).close()
     part = take(cache, one.slice(0, one.size - 1), Asker(2, 1, 0, POLICY), is_tail=False)
     assert (part.sends, part.source_size) == ([], 0)
     cache.note_asked([], client=3, size=MiB + 1)
@@ -264,13 +297,14 @@ def test_a_chunk_that_another_thread_finishes_first_is_not_made_again(
             chunks.append(asked(cache, one, faster.pop()))
         return begin_turn(converting, wake)
 
+    asked(cache, one, 3).close()
     monkeypatch.setattr(Converting, "begin_turn", begin_late)
     chunks.append(asked(cache, one))
     assert [taken.ends for taken in chunks] == [Ends.ALL] * 2
     assert written(chunks[0]) == written(chunks[1])
     for taken in chunks:
         taken.close()
-    assert (len(cache), cache.misses, cache.hits) == (1, 1, 1)
+    assert (len(cache), cache.misses, cache.hits) == (1, 2, 1)
     cache.note_asked([], client=3, size=MiB + 1)
     assert (cache.under_way, cache.budget.held) == (0, 0)
 
@@ -278,10 +312,10 @@ def test_a_chunk_that_another_thread_finishes_first_is_not_made_again(
 def test_records_sent_from_the_cache_count_as_fetched(tmp_path: Path) -> None:
     one, other = logs_of(tmp_path, 2)
     cache = ConversionCache(MemoryBudget(MiB))
-    asked(cache, other).close()
-    asked(cache, one).close()
+    kept(cache, other).close()
+    kept(cache, one).close()
     times = MiB // PLAIN_REACH // one.size
-    for _ in range(times - 1):
+    for _ in range(times - 2):
         asked(cache, one).close()
     assert len(cache) == 2
     for _ in range(3):
@@ -322,7 +356,7 @@ def test_a_chunk_that_was_sent_for_long_has_its_whole_reach_afterwards(tmp_path:
     (one,) = logs_of(tmp_path, 1)
     cache = ConversionCache(MemoryBudget(MiB))
     reach = MiB // PLAIN_REACH
-    sending = asked(cache, one)
+    sending = kept(cache, one)
     cache.note_asked([], client=3, size=5 * reach)
     sending.close()
     cache.note_asked([], client=3, size=reach)
@@ -331,56 +365,15 @@ def test_a_chunk_that_was_sent_for_long_has_its_whole_reach_afterwards(tmp_path:
     assert (len(cache), cache.budget.held) == (0, 0)
 
 
-def test_a_file_is_not_shared_once_a_chunk_of_it_was_evicted_unused(tmp_path: Path) -> None:
-    one, other = logs_of(tmp_path, 2)
-    cache = ConversionCache(MemoryBudget(MiB))
-    for records in (one, other):
-        for client in (1, 2):
-            asked(cache, records, client).close()
-    cache.note_asked([], client=3, size=MiB + 1)
-    files = [cache.number_of(records) for records in (one, other)]
-    assert (len(cache), [cache.is_shared(file, 1) for file in files]) == (0, [True, True])
-    asked(cache, one).close()
-    cache.note_asked([], client=3, size=MiB + 1)
-    assert (len(cache), [cache.is_shared(file, 1) for file in files]) == (0, [False, True])
-
-
-@pytest.mark.parametrize(
-    ("magic", "recode", "misses"),
-    [
-        (V0, {"gzip:magic0": "none"}, 1),  # uncompressed: clients inside it share the chunk
-        (V0, {"gzip:magic1": "none"}, 3),  # compressed: each offset has a chunk of its own
-        (V1, {"gzip:magic1": "none"}, 1),
-        (V1, {"gzip:magic0": "none"}, 3),
-        (V2, {"gzip:magic1": "none"}, 1),
-        (V2, {"gzip:magic0": "none"}, 3),
-    ],
-)
-def test_messages_keep_their_format_if_it_is_older_than_the_clients(
-    tmp_path: Path, magic: int, recode: dict[str, str], misses: int
-) -> None:
-    """So the codec is the policy's for the older one of the two."""
-    policy = ConversionPolicy(recode=recode)
-    file = tmp_path / "log"
-    file.write_bytes(batch(*range(9), size=100, codec=Codec.GZIP, magic=magic))
-    records = FileRecords.open(file)
-    cache = ConversionCache(MemoryBudget(MiB))
-    for client, offset in enumerate((0, 3, 5)):
-        taken = take(cache, records, Asker(client, 1, offset, policy), is_tail=True)
-        assert written(taken) == b"".join(convert(records, 1, offset, policy))
-        taken.close()
-    assert cache.misses == misses
-
-
 def test_records_converted_for_the_cache_count_as_fetched(tmp_path: Path) -> None:
     """Clients at the tails of many logs evict each other's chunks, even if there is room."""
     cache = ConversionCache(MemoryBudget(MiB))
-    first, *others = logs_of(tmp_path, 2 + MiB // PLAIN_REACH // (10 * KiB))
-    asked(cache, first).close()
+    first, *others = logs_of(tmp_path, 2 + MiB // PLAIN_REACH // (10 * KiB) // 2)
+    kept(cache, first).close()
     *others, last = others
     for records in others:
-        asked(cache, records).close()
+        kept(cache, records).close()
     assert (len(cache), cache.evictions) == (1 + len(others), 0)
-    asked(cache, last).close()
+    kept(cache, last).close()
     assert (len(cache), cache.evictions) == (1 + len(others), 1)
     assert not is_cached(cache, first)

@@ -24,6 +24,13 @@ PLAIN = [batch(n, n + 1, size=200) for n in range(0, 20, 2)]
 pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
+def known(records: FileRecords) -> ConversionCache:
+    """A cache that caches what the next client fetches of these records."""
+    cache = ConversionCache(MemoryBudget(MiB))
+    assert take(cache, records, Asker(9, 1, 0, POLICY), is_tail=True).sends == []
+    return cache
+
+
 def filled(records: FileRecords) -> ConversionCache:
     """A cache with all chunks of these records."""
     cache = ConversionCache(MemoryBudget(MiB))
@@ -96,7 +103,7 @@ def test_chunks_are_released_when_the_disk_fails_after_them(
 def test_a_second_client_counts_only_its_own_bytes(tmp_path: Path) -> None:
     """The statistics of one answer are not changed by another client's."""
     records = log_of(tmp_path, *PLAIN[:1])
-    cache = ConversionCache(MemoryBudget(MiB))
+    cache = known(records)
     first = take(cache, records, Asker(1, 1, 0, POLICY), is_tail=True)
     size = first.sends[0].stats.bytes_out
     second = take(cache, records, Asker(2, 1, 1, POLICY), is_tail=True)
@@ -112,7 +119,7 @@ def test_the_first_client_inside_a_batch_does_not_change_the_count_of_the_next(
 ) -> None:
     """The client that has a chunk converted may begin in its middle."""
     records = log_of(tmp_path, *PLAIN[:1])
-    cache = ConversionCache(MemoryBudget(MiB))
+    cache = known(records)
     inside = take(cache, records, Asker(1, 1, 1, POLICY), is_tail=True)
     whole = take(cache, records, Asker(2, 1, 0, POLICY), is_tail=True)
     assert [one.sends[0].stats.records_converted for one in (inside, whole)] == [1, 2]
@@ -123,6 +130,7 @@ def test_a_compressed_message_of_v1_may_begin_before_the_fetch_offset(tmp_path: 
     old = batch(*range(4), size=90, codec=Codec.GZIP, magic=V1)
     records = log_of(tmp_path, old)
     cache = ConversionCache(MemoryBudget(MiB))
+    take(cache, records, Asker(9, 0, 0, POLICY), is_tail=True)
     sizes = []
     for client, offset in ((1, 0), (2, 3)):
         taken = take(cache, records, Asker(client, 0, offset, POLICY), is_tail=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from downconvert.broker import Broker
+from downconvert.broker import Broker, Client
 from downconvert.broker.operating import gauges
 from downconvert.broker.operating.gauges import StateCollector
 from downconvert.broker.partition import Partition
@@ -143,10 +143,11 @@ def test_the_cache_of_conversions_is_looked_at(tmp_path: Path) -> None:
     kept = {"conversions_kept_bytes": 1 << 20}
     with writable_broker(tmp_path, "a", **kept) as broker:
         of(broker, "a", 0).log.writer.append(batch(*range(50), codec=Codec.GZIP))
-        for _ in range(3):
-            assert fetching(broker, 2, "a", 0, now=0.0).is_done
+        for number in range(5):
+            client = Client(number, "127.0.0.1")
+            assert fetching(broker, 2, "a", 0, now=0.0, client=client).is_done
         found = scraped(broker)
-    assert (found["conversion_cache_hits_total"], found["conversion_cache_misses_total"]) == (2, 1)
+    assert (found["conversion_cache_hits_total"], found["conversion_cache_misses_total"]) == (3, 2)
     assert found["conversion_cache_evictions_total"] == 0
     assert 0 < found["conversion_cache_bytes"] < 10_000
     assert found["conversion_cache_max_bytes"] == 1 << 20

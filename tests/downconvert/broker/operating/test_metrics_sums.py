@@ -100,7 +100,7 @@ def test_the_parts_of_an_answer_are_added(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_records_that_were_converted_before_count_for_each_client(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": SEGMENTS}) as broker:
-        for number, address in enumerate(("10.0.0.1", "10.0.0.2"), start=1):
+        for number, address in enumerate(("10.0.0.1", "10.0.0.2", "10.0.0.3"), start=1):
             client = Client(number, address)
             exchange = begin(broker, ApiKey.Fetch, 2, request(broker, {"a": 0}), client=client)
             sent(exchange)

@@ -14,7 +14,7 @@ from records.errors import RecordsError
 from records.files.source import Records
 
 from .converter import Converter
-from .plan import plan_small, planning
+from .plan import Plan, plan_small, planning
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import LazyDownConvertSend
@@ -78,12 +78,9 @@ class LazyDownConvertRecords:
         bytes that went through memory. Bytes compressed again count several times. A step takes
         milliseconds at most, however large a batch is. Between two steps up to 2 MiB of memory are
         held, until the generator ends or is closed."""
-        lazy = cls.__new__(cls)
-        lazy._records = records
-        lazy._request = Request.of(to_magic, first_offset, policy, aborted)
-        lazy._clock = clock
-        lazy._plan = yield from planning(records, lazy._request, clock)
-        return lazy
+        request = Request.of(to_magic, first_offset, policy, aborted)
+        plan = yield from planning(records, request, clock)
+        return cls._of(records, request, plan, clock)
 
     @classmethod
     def small(
@@ -101,9 +98,13 @@ class LazyDownConvertRecords:
         found = plan_small(records, request, clock)
         if found is None:
             return None
+        plan, _ = found
+        return cls._of(records, request, plan, clock)
+
+    @classmethod
+    def _of(cls, records: Records, request: Request, plan: Plan, clock: Clock) -> Self:
         lazy = cls.__new__(cls)
-        lazy._records, lazy._request, lazy._clock = records, request, clock
-        lazy._plan, _ = found
+        lazy._records, lazy._request, lazy._plan, lazy._clock = records, request, plan, clock
         return lazy
 
     @property

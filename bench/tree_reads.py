@@ -149,7 +149,7 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
             for batch in source.read(task)
             for one in batch.column("offset").to_pylist()
         ]
-        # What a cleaner has removed from another copy may be read or not, and so may null.
+        # Records that a cleaner has removed from another copy may be read or not, and so may null.
         had = {o for o in tree.had() if abs(times[o]) <= TIMESTAMP_MAX}
         if [one for one in read if one in had] != sorted(expected & had):
             return f"a filter {filters} reads {read}, and not {sorted(expected)}"

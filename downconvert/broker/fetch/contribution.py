@@ -11,8 +11,8 @@ from records import FileRecords
 from records.files.sends import Send
 from records.units import MiB
 
-# Of a response, whose length is a 32-bit integer. The rest is for its other fields, which are not
-# much larger than those of the request.
+# The length of a response is a 32-bit integer. The rest is for the fields beside the records. They
+# are not much larger than those of the request.
 RECORDS_SIZE_MAX: Final = 2**31 - 1 - 128 * MiB
 
 Found = TypeVar("Found")

@@ -274,7 +274,7 @@ class Focus:
         )
 
     def _batch(self, version: int) -> Rendered:
-        """Of the producer in focus, or of none."""
+        """A batch of the producer in focus, or of none."""
         random = self.random
         count = random.choice((1, 2, 3))
         codec = random.choice(tuple(Codec))

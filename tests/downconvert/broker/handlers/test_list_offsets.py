@@ -216,7 +216,7 @@ def test_version_0_looks_at_the_files_of_a_partition_once(
 
 
 def test_the_youngest_record_is_found_without_reading_what_follows_it(tmp_path: Path) -> None:
-    """What follows may be a gigabyte. Here it is damaged, which reading it would show."""
+    """The rest of a segment may be a gigabyte. Here it is damaged: reading it would fail."""
     with writable_broker(tmp_path, "t") as broker:
         partition = broker.topics.partition("t", 0)
         assert partition is not None

@@ -22,7 +22,7 @@ from .releases import key_of
 LINE_MAX: Final = 64 * KiB  # bytes
 DEPRECATED: Final = "deprecatedrequestspersec"
 ALL: Final = "requestspersec"
-# What meters export beside their count: the same number again, or a rate.
+# Meters also export these: the count under another name, or a rate.
 _RATES: Final = re.compile(r"(rate|created|mean|minute)$")
 # Starts only at the beginning of a word, so that matching takes time linear in a line's length.
 _LABEL: Final = re.compile(r'(?<!\w)([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')

@@ -32,7 +32,7 @@ NO_ID: Final = bytes(16)
 TOPIC_ID_TAG: Final = 0
 OFFSET_KEYS: Final = range(2)  # both have the same fields
 GROUP_KEY: Final = 2
-# Of later protocols: the group's id comes first in each key [CoordinatorRecordType].
+# Keys of later protocols begin with the group's id [CoordinatorRecordType].
 LATER_KEYS: Final = {
     3: "ConsumerGroupMetadata",
     4: "ConsumerGroupPartitionMetadata",

@@ -1,4 +1,4 @@
-"""Which certificates of others are trusted: those that Kafka trusts, with every Python.
+"""Which certificates of peers are trusted. Every Python trusts those that Kafka trusts.
 
 Most certificates of Kafka's clients and brokers come from `openssl x509 -req`. Without an extension
 file it writes no key usage and no key identifiers. Java accepts that. Since 3.13, Python's default

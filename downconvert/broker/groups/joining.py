@@ -149,8 +149,8 @@ class Joining:
             rebalance.prepare_rebalance(now)
 
     def _resumed(self, member: Member, join: Join, old_leader: str | None) -> Joined:
-        """A restarted leader must not assign again. Clients that cannot be told so get the old
-        leader id, which is not theirs."""
+        """A restarted leader must not assign again. Old versions have no field for that:
+        they get the old leader id, which is not theirs."""
         rebalance = self._rebalance
         is_leader = member.id == rebalance.members.leader and join.may_skip_assignment
         return Joined(

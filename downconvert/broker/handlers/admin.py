@@ -69,8 +69,8 @@ def clients_own(broker: BrokerState, name: str) -> Topic:
 
 
 def each_once(topics: Iterable[tuple[Name, Iterable[int]]]) -> dict[Name, list[int]]:
-    """The partitions of each topic, in the order of the request. What comes more than once is in it
-    once: a short request cannot ask for a long answer many times over."""
+    """The partitions of each topic, each once, in the order of the request. A short request cannot
+    ask for a long answer many times over."""
     found: dict[Name, dict[int, None]] = {}
     for name, indices in topics:
         found.setdefault(name, {}).update(dict.fromkeys(indices))

@@ -127,7 +127,7 @@ class Passing:
                     return self._translated.hand_over()
                 elif self.is_idle and (client.available or self._is_last):
                     return None
-                # Nobody waits for the last answer. Brokers still handle the requests before it.
+                # The last answer has no reader. Brokers still handle the requests before it.
                 elif client.has_ended and not client.available and len(self._unanswered) <= 1:
                     raise ConnectionEndedError(CLIENT)
                 else:

@@ -65,7 +65,7 @@ class Found:
     ) -> Generator[Turn, None, None]:
         """Converts the records of the cluster's answer. Decides whether to ask for more. `room`:
         converted bytes that the client's answer may still get."""
-        # Of an offset that the client has not asked for: the log was truncated meanwhile.
+        # The client has not asked for this offset, so the log was truncated meanwhile.
         is_truncated = self.has_advanced and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         if is_truncated or (self.sends and answer.error_code):
             self.is_done = True  # the client gets an error with its next fetch, if it still is one

@@ -51,7 +51,7 @@ NOTHING: Final = -1, 0  # lengths of null and of empty records
 # The cluster's answer, in the newest version that names topics. Length, correlation id, no tags,
 # throttle time, error code, session.
 START: Final = Struct(">iiBihi")
-# Of a partition: high watermark, last stable offset, start of the log, aborted transactions,
+# A partition's high watermark, last stable offset, start of the log, aborted transactions,
 # preferred replica.
 FIELDS: Final = Struct(">qqqBi")
 NO_TRANSACTIONS: Final = 0, 1  # null, or none

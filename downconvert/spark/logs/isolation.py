@@ -124,8 +124,8 @@ class _Indexed(NamedTuple):
 
 
 def _indexed(log: PartitionLog) -> _Indexed:
-    """The result for one copy. Its batches are read from its last sound snapshot of producers on;
-    mostly that is the beginning of its last segment."""
+    """The result for one copy. Its batches are read from its last sound snapshot of producers on.
+    Most copies have one at the beginning of their last segment."""
     overlaps = not log.is_mounted and any(one.is_clipped for one in log.segments[:-1])
     with staged(log, ()) as directory, suppress(CorruptIndexError):
         segments = [_small_files(log, file, directory) for file in log.segments]

@@ -1,10 +1,10 @@
 """Segments in tiered storage that overlap.
 
-Consecutive leaders may copy the same offsets, in segments that begin and end elsewhere. Those that
-together have each offset once form the log. What they leave out is a further copy of it.
+Consecutive leaders may copy the same offsets, in segments that begin and end elsewhere. The
+segments that together have each offset once form the log. All others form a further copy of it.
 
-Aiven's manifests say where a segment ends. In Kafka's LocalTieredStorage only its last batch does,
-so planning reads that of each segment.
+Aiven's manifests say where a segment ends. Kafka's LocalTieredStorage has no such file, so planning
+reads the last batch of each segment.
 
 Not here: finding the segments (tiers.py), the segments that brokers have (tiered_logs.py)."""
 

@@ -176,7 +176,7 @@ class Stream(asyncio.BufferedProtocol):
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of `available`."""
         self.available = self.available[size:] or NOTHING  # NOTHING holds no buffer
-        self.resume_reading()  # as the rest may be too little for who is called with it
+        self.resume_reading()  # the rest may be less than `on_arrival` needs
 
     async def receive_into(
         self,
@@ -295,7 +295,7 @@ class Stream(asyncio.BufferedProtocol):
     def _copy(self) -> socket.socket:
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
-        # As they are given, nothing has to be asked of the system.
+        # With family and type given, `socket` makes no system calls to find them.
         family = self.transport.get_extra_info("socket").family
         copy = socket.socket(family, socket.SOCK_STREAM, 0, os.dup(self.file))
         copy.setblocking(False)

@@ -16,6 +16,7 @@ VARLONG_SIZE_MAX: Final = 10  # 64 bits
 
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
+_SMALL: Final = [bytes((2 * number,)) for number in range(64)]  # the encodings of one byte
 
 
 class VarintError(ValueError):
@@ -32,6 +33,8 @@ class VarintTooLongError(VarintError):
 
 def varint(number: int) -> bytes:
     """A signed 32-bit number."""
+    if 0 <= number < len(_SMALL):  # most sizes of fields are
+        return _SMALL[number]
     return _encoded(_zigzag(number, 32))
 
 

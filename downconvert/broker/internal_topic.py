@@ -8,11 +8,9 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from downconvert.protocol.errors import ApiError, ErrorCode
-from downconvert.serving.append_config import AppendConfig
-from downconvert.serving.appending import Prepared, prepare_own
+from downconvert.serving.appending import prepare_own
 from downconvert.storage import Log, StorageError
-from records import Columns, RecordsError, build
-from records.formats import V2
+from records import RecordsError
 from records.logged import EscapedLog, log_of
 from records.units import MiB
 
@@ -92,13 +90,12 @@ class InternalTopic:
         topic = self._topics.find(self.name)
         if topic is None:
             return False
-        led_elsewhere = [
-            index
-            for index, partition in tuple(topic.partitions.items())
-            if partition.leader != partition.node_id
-        ]
-        # Keys may be long and many, so they are hashed only if the result matters.
-        return bool(led_elsewhere) and self.partition_of(key) in led_elsewhere
+        for partition in tuple(topic.partitions.values()):
+            if partition.leader != partition.node_id:
+                # Keys may be long and many, so they are hashed only if the result matters.
+                found = topic.partitions.get(self.partition_of(key))
+                return found is not None and found.leader != found.node_id
+        return False
 
     def partitions(self) -> list[tuple[int, Partition]]:
         """The partitions that are here, by index."""
@@ -144,7 +141,7 @@ class InternalTopic:
         try:
             topic, partition = self._partition(index, time)
             config = append_config(topic.config, self._config)
-            prepared = _prepared(records, producer, config, time)
+            prepared = prepare_own(records, config, time, producer)
             appended = partition.append(prepared, time, check)
         except (ApiError, OSError, StorageError) as error:
             return self._failed(index, error), -1
@@ -181,25 +178,6 @@ class InternalTopic:
                     "%s: %d partitions were missing, and begin empty", self.name, len(missing)
                 )
             return topic, topic.partitions[index]
-
-
-def _prepared(
-    records: Sequence[tuple[bytes, bytes | None]],
-    producer: tuple[int, int] | None,
-    config: AppendConfig,
-    time: int,
-) -> Prepared:
-    count = len(records)
-    keys, values = zip(*records, strict=True)
-    columns = Columns(range(count), [time] * count, keys, values)
-    if producer is None:
-        data = build(columns, magic=V2)
-    else:
-        producer_id, epoch = producer
-        data = build(
-            columns, magic=V2, producer_id=producer_id, producer_epoch=epoch, transactional=True
-        )
-    return prepare_own(data, config, time)
 
 
 def partition_of(key: str, count: int) -> int:

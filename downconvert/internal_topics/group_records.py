@@ -9,6 +9,7 @@ GroupMetadataValue.
 Not here: the log of the records (broker/groups/offsets.py, spark/read/state_tables.py)."""
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from .cursor import Cursor, UnreadableRecordError
@@ -30,7 +31,11 @@ NO_TIME: Final = -1
 NO_EPOCH: Final = -1
 NO_ID: Final = bytes(16)
 TOPIC_ID_TAG: Final = 0
+OFFSET_KEY: Final = 1
 OFFSET_KEYS: Final = range(2)  # both have the same fields
+KEY_START: Final = Struct(">hh")  # type, length of the group's id
+COMMITTED_START: Final = Struct(">hqih")  # version, offset, leader epoch, length of the metadata
+EXPIRING_START: Final = Struct(">hqh")  # the same before leader epochs were stored
 GROUP_KEY: Final = 2
 # Keys of later protocols begin with the group's id [CoordinatorRecordType].
 LATER_KEYS: Final = {
@@ -196,19 +201,22 @@ def _version(cursor: Cursor) -> int:
 
 
 def write_key(key: RecordKey) -> bytes:
+    group_id = key.group_id.encode()
     if key.partition is None:
-        return INT16.pack(GROUP_KEY) + string(key.group_id)
+        return KEY_START.pack(GROUP_KEY, len(group_id)) + group_id
     topic, index = key.partition
-    return INT16.pack(1) + string(key.group_id) + string(topic) + INT32.pack(index)
+    start = KEY_START.pack(OFFSET_KEY, len(group_id)) + group_id
+    return start + string(topic) + INT32.pack(index)
 
 
 def write_committed(committed: Committed) -> bytes:
     """In version 3, or with an expiry time in 1, the only version that has one."""
-    offset, metadata = INT64.pack(committed.offset), string(committed.metadata)
-    time = INT64.pack(committed.commit_time)
-    if committed.expire_time != NO_TIME:
-        return INT16.pack(1) + offset + metadata + time + INT64.pack(committed.expire_time)
-    return INT16.pack(3) + offset + INT32.pack(committed.leader_epoch) + metadata + time
+    offset, epoch, metadata, commit_time, expire_time, _ = committed
+    data = metadata.encode()
+    if expire_time != NO_TIME:
+        start = EXPIRING_START.pack(1, offset, len(data))
+        return start + data + INT64.pack(commit_time) + INT64.pack(expire_time)
+    return COMMITTED_START.pack(3, offset, epoch, len(data)) + data + INT64.pack(commit_time)
 
 
 def write_group(group: StoredGroup) -> bytes:

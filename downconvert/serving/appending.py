@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from downconvert.protocol.errors import ApiError, ErrorCode
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
 from records.batches.columns import AT, FIELDS
+from records.batches.keyed_batch import keyed_batch
 from records.batches.reader import read_rows, summarize
 from records.checksum import MISMATCH, verify_checksum
 from records.crc32c import crc32c
@@ -155,10 +156,18 @@ def prepare(
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
 
 
-def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
-    """Like `prepare`, for an uncompressed batch of v2 that a coordinator of this process has just
-    built. If the topic takes it unchanged, only its size is checked. It stays v2: older formats
-    have no transactions, and nobody converts what only brokers read."""
+def prepare_own(
+    pairs: Iterable[tuple[bytes, bytes | None]],
+    config: AppendConfig,
+    now: int,
+    producer: tuple[int, int] | None = None,
+) -> Prepared:
+    """A batch of keys and values that a coordinator of this process stores. `producer`: the id and
+    epoch that its transaction belongs to. ApiError as `prepare`.
+
+    If the topic takes it unchanged, only its size is checked. It stays v2: older formats have no
+    transactions, and nobody converts what only brokers read."""
+    data, header = keyed_batch(pairs, now, producer)
     if config.is_append_time or config.codec:
         config = replace(config, magic=V2)
         prepared = prepare(memoryview(data), config, now, by_coordinator=True)
@@ -166,8 +175,7 @@ def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
         return prepared
     if len(data) > config.message_size_max:
         raise _too_large(len(data), config)
-    header = BatchHeader.parse(data, 0, 0)
-    return Prepared(bytearray(data), header.records_count or 0, batches=[header])
+    return Prepared(data, header.last_offset_delta + 1, batches=[header])
 
 
 def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:

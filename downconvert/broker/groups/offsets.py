@@ -29,6 +29,7 @@ from downconvert.internal_topics.group_records import (
     read_key,
     write_committed,
     write_group,
+    write_key,
 )
 from downconvert.protocol.errors import ErrorCode
 from downconvert.storage.names import OFFSET_MAX
@@ -105,23 +106,28 @@ class Offsets:
         offsets count when its transaction is committed. `check`: whether that is open."""
         if not offsets:
             return ErrorCode.NONE
-        for topic, _ in offsets:
-            if topic not in self._topics:  # just deleted
+        keys, records = [], []
+        for at, one in offsets.items():
+            if at[0] not in self._topics:  # just deleted
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        keys = [RecordKey(group_id, at) for at in offsets]
-        records = list(zip(keys, map(write_committed, offsets.values()), strict=True))
+            key = RecordKey(group_id, at)
+            keys.append(key)
+            records.append((write_key(key), write_committed(one)))
         position = OFFSET_MAX
         # Computed once: its marker comes to this partition, even if the topic has more afterwards.
         index = self.topic.partition_of(group_id)
         if self._is_writable:
-            code, position = self.topic.append(index, records, now, producer=producer, check=check)
+            code, position = self.topic.append_to(
+                index, records, now, producer=producer, check=check
+            )
             if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
             if code:
                 return code
         pending = None if producer is None else (index, producer[0])
-        for number, (key, one) in enumerate(zip(keys, offsets.values(), strict=True)):
-            self._kept.put(key, one, position + number, pending)
+        for key, one in zip(keys, offsets.values(), strict=True):
+            self._kept.put(key, one, position, pending)
+            position += 1
         return ErrorCode.NONE
 
     def end_transaction(
@@ -147,7 +153,9 @@ class Offsets:
             tuple(member.stored(group.protocol) for member in group.members.values()),
         )
         index = self.topic.partition_of(group.id)
-        code, _ = self.topic.append(index, [(RecordKey(group.id), write_group(stored))], now)
+        code, _ = self.topic.append_to(
+            index, [(write_key(RecordKey(group.id)), write_group(stored))], now
+        )
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
         return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
 

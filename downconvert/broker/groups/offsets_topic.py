@@ -4,12 +4,11 @@ Not here: the partition of a group (internal_topic.py), the format of the record
 (internal_topics/group_records.py), the resulting state (offsets.py)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from typing import Final, TypeAlias
 
 from downconvert.broker.internal_topic import InternalTopic
-from downconvert.broker.partition import CheckBatch
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.group_records import RecordKey, write_key
 from downconvert.protocol.errors import ErrorCode
@@ -44,19 +43,6 @@ class OffsetsTopic(InternalTopic):
 
     # --- writing
 
-    def append(
-        self,
-        index: int,
-        records: Sequence[tuple[RecordKey, bytes | None]],
-        now: float,
-        *,
-        producer: tuple[int, int] | None = None,
-        check: CheckBatch | None = None,
-    ) -> tuple[ErrorCode, int]:
-        """As `append_to`, of keys that are not written yet."""
-        written = [(write_key(key), value) for key, value in records]
-        return self.append_to(index, written, now, producer=producer, check=check)
-
     def write_tombstones(
         self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
     ) -> ErrorCode:
@@ -70,8 +56,8 @@ class OffsetsTopic(InternalTopic):
         first_code = ErrorCode.NONE
         for index, of_partition in by_partition.items():
             rest = iter(of_partition)
-            while some := [(key, None) for key in islice(rest, TOMBSTONES_MAX)]:
-                code, _ = self.append(index, some, now)
+            while some := [(write_key(key), None) for key in islice(rest, TOMBSTONES_MAX)]:
+                code, _ = self.append_to(index, some, now)
                 first_code = first_code or code
                 if code:
                     break

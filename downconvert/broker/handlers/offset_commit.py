@@ -23,36 +23,30 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     refused: dict[Partition, ErrorCode] = {}
     offsets: dict[Partition, Committed] = {}
     time = broker.time_of_day.ms(now)
-    names = [_name(broker, topic, exchange.request.version) for topic in body.topics]
-    for topic, (name, unknown) in zip(body.topics, names, strict=True):
+    topics: list[Message] = []
+    answers: list[tuple[Partition, Message]] = []
+    for topic in body.topics:
+        name, unknown = topic.name, ErrorCode.NONE
+        if exchange.request.version >= WITH_IDS:
+            name, unknown = _name(broker, topic.topic_id)
+        partitions: list[Message] = []
         for partition in topic.partitions:
             at = name, partition.partition_index
             offsets.pop(at, None)  # of a partition that comes twice the last one counts
             refused[at] = unknown or check_partition(broker, at, partition.committed_metadata)
             if not refused[at]:
                 offsets[at] = _committed(partition, body.retention_time_ms, time)
+            answer = Message(partition_index=at[1])
+            partitions.append(answer)
+            answers.append((at, answer))
+        topics.append(Message(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     identity = MemberIdentity(
         body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
     )
     code = broker.groups.commit(body.group_id, identity, offsets, now)
-    exchange.reply(
-        Message(
-            topics=[
-                Message(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partitions=[
-                        Message(
-                            partition_index=partition.partition_index,
-                            error_code=reply_code(refused[name, partition.partition_index], code),
-                        )
-                        for partition in topic.partitions
-                    ],
-                )
-                for topic, (name, _) in zip(body.topics, names, strict=True)
-            ]
-        )
-    )
+    for at, answer in answers:
+        answer.error_code = reply_code(refused[at], code)
+    exchange.reply(Message(topics=topics))
 
 
 def reply_code(refused: ErrorCode, code: ErrorCode) -> ErrorCode:
@@ -62,12 +56,10 @@ def reply_code(refused: ErrorCode, code: ErrorCode) -> ErrorCode:
     return refused or code
 
 
-def _name(broker: BrokerState, topic: Message, version: int) -> tuple[str, ErrorCode]:
-    if version < WITH_IDS:
-        return topic.name, ErrorCode.NONE
-    known = broker.topics.by_id(topic.topic_id)
+def _name(broker: BrokerState, topic_id: bytes) -> tuple[str, ErrorCode]:
+    known = broker.topics.by_id(topic_id)
     if known is None:
-        return topic.topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
+        return topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
     return known.name, ErrorCode.NONE
 
 

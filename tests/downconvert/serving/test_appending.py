@@ -257,16 +257,18 @@ def test_the_latest_timestamp_of_many_records_is_that_of_any_of_them() -> None:
 def test_a_coordinators_own_batch_is_prepared_as_one_that_was_sent(
     codec: Codec | None, is_append_time: bool
 ) -> None:
-    data = build([replace(one, timestamp=NOW) for one in RECORDS], magic=V2)
+    pairs = [(b"one", b"1"), (b"two", None)]
+    records = [Record(n, NOW, CREATE, *pair) for n, pair in enumerate(pairs)]
+    data = build(records, magic=V2)
     config = replace(CONFIG, codec=codec, is_append_time=is_append_time)
     expected = prepare(memoryview(data), config, NOW, by_coordinator=True)
     assert expected is not None
-    own = prepare_own(data, config, NOW)
+    own = prepare_own(pairs, config, NOW)
     assert (own.batches, own.records_count) == (expected.batches, expected.records_count)
     assert own.log_append_time == expected.log_append_time
     assert own.place(5, 1) == expected.place(5, 1)
     with pytest.raises(ApiError, match="a batch of"):
-        prepare_own(data, replace(config, message_size_max=10), NOW)
+        prepare_own(pairs, replace(config, message_size_max=10), NOW)
 
 
 @pytest.mark.parametrize("is_append_time", [False, True])

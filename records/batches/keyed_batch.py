@@ -1,0 +1,59 @@
+"""Builds a batch of v2 from keys and values that all have one time, and its header.
+
+A coordinator stores what a request changed in such a batch, mostly of one record. `build` makes the
+same bytes from records of any kind, but costs several times as much.
+
+Not here: batches with a codec, headers or different timestamps (builder.py)."""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+
+from records.batch import NONE, BatchHeader
+from records.crc32c import crc32c
+from records.formats import (
+    ATTRIBUTES_AT_BATCH,
+    BATCH_HEADER_SIZE,
+    PREFIX,
+    TRANSACTIONAL,
+    V2,
+    Codec,
+)
+from records.varint import varint
+
+START: Final = Struct(">qiibI")  # offset, size, leader epoch, magic, CRC
+REST: Final = Struct(">hiqqqhii")  # the other fields of the header, which the CRC covers
+NULL: Final = varint(-1)  # in place of a size
+SAME_TIME: Final = b"\0\0"  # a record's attributes, and how much later than the batch it is
+NO_HEADERS: Final = b"\0"
+NO_PRODUCER: Final = (NONE, NONE)
+assert START.size == ATTRIBUTES_AT_BATCH
+assert START.size + REST.size == BATCH_HEADER_SIZE
+
+
+def keyed_batch(
+    pairs: Iterable[tuple[bytes | None, bytes | None]],
+    time: int,
+    producer: tuple[int, int] | None = None,
+) -> tuple[bytearray, BatchHeader]:
+    """The batch, with offsets from 0 on, and its header. There must be at least one pair.
+
+    `time` in milliseconds. `producer`: the id and epoch that the batch's transaction belongs to."""
+    body, count = bytearray(), 0
+    for key, value in pairs:
+        record = SAME_TIME + varint(count)
+        record += NULL if key is None else varint(len(key)) + key
+        record += NULL if value is None else varint(len(value)) + value
+        record += NO_HEADERS
+        body += varint(len(record)) + record
+        count += 1
+    attributes = 0 if producer is None else TRANSACTIONAL
+    producer_id, producer_epoch = producer or NO_PRODUCER
+    rest = REST.pack(attributes, count - 1, time, time, producer_id, producer_epoch, NONE, count)
+    size, crc = BATCH_HEADER_SIZE + len(body), crc32c(body, crc32c(rest))
+    data = bytearray(START.pack(0, size - PREFIX.size, NONE, V2, crc) + rest + body)
+    fields = (
+        *(0, V2, size, 0, count - 1, NONE, crc, attributes, time, time),
+        *(producer_id, producer_epoch, NONE, count, Codec.NONE),
+    )
+    return data, BatchHeader(*fields)

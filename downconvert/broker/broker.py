@@ -83,7 +83,7 @@ class Broker(BrokerState):
         if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
         key = key_of(frame)
-        known = self._known.find(key)
+        known = None if key is None else self._known.find(key)
         header = parse_header(frame) if known is None else header_of(known, frame)
         client_id = (header.client_id or "")[:NAME_MAX]
         if client_id != client.client_id:
@@ -105,10 +105,14 @@ class Broker(BrokerState):
         access = client.access
         if access is not None and (access.is_closed or access.is_read_only):
             request = parse_body(header, frame)  # a part of it may be removed
-        elif known is None:
-            request = self._parsed(header, frame, key)
-        else:
+        elif known is not None:
             request = known
+        elif key is None:
+            request = parse_body(header, frame)
+        else:
+            # The connection's buffer is used again.
+            request = parse_body(header, memoryview(bytes(frame)))
+            self._known.keep(key, request)
         exchange = self.exchange_type(client, request, now, on_done, mine)
         exchange.header = header
         self.metrics.received(exchange)
@@ -127,15 +131,6 @@ class Broker(BrokerState):
         elif self.purgatory.has_news:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
-
-    def _parsed(self, header: RequestHeader, frame: memoryview, key: bytes | None) -> Request:
-        """A request that is not known yet. `key`: as `key_of`."""
-        if key is None:
-            return parse_body(header, frame)
-        # The connection's buffer is used again.
-        request = parse_body(header, memoryview(bytes(frame)))
-        self._known.keep(key, request)
-        return request
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
         """ExpiredSessionError: the credentials of its login are no longer valid [KIP-368]."""

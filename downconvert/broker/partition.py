@@ -144,7 +144,8 @@ class Partition:
 
         ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
         UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
-        reason = self.log.offline_reason
+        writer = self._writer
+        reason = self.log.offline_reason if writer is None else writer.reason
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {reason}")
         if leader_epoch not in (NO_EPOCH, self.leader_epoch):
@@ -223,7 +224,8 @@ class Partition:
                 appended = Appended(known.base_offset, known.last_offset, known.timestamp)
             else:
                 appended = self._append(prepared, now)
-            self._advance(now / 1000)
+            if self._view is not None:
+                self._advance(now / 1000)
             return appended
 
     def append_marker(
@@ -256,7 +258,7 @@ class Partition:
             return self.log.producers()
 
     def _append(self, prepared: Prepared, now: int) -> Appended:
-        writer, batch = self.log.writer, prepared.batches[0]
+        writer, batch = self._writer or self.log.writer, prepared.batches[0]
         base_offset = writer.end_offset
         if base_offset > OFFSET_MAX - prepared.records_count:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")

@@ -43,9 +43,9 @@ class KnownRequests:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, key: bytes | None) -> Request | None:
+    def find(self, key: bytes) -> Request | None:
         """The earlier request with the same key. Its correlation id may be another."""
-        return None if key is None else self._known.get(key)
+        return self._known.get(key)
 
     def keep(self, key: bytes, request: Request) -> None:
         """Remembers a request. It must not refer to a buffer that is reused."""

@@ -77,7 +77,10 @@ class ResponseSend:
                     self.sent = channel.send(data, MSG_MORE if more else 0)
                 except BlockingIOError:
                     return 0
-                self._skip(self.sent)
+                if self.records or self.sent < self.size:
+                    self._skip(self.sent)
+                else:
+                    self._next = len(self._parts)
                 return self.sent
         return write_all(partial(self._write_part, channel), budget)
 

@@ -80,7 +80,7 @@ class LogWriter:
 
     @property
     def reason(self) -> str | None:
-        return self._guard.reason
+        return self._guard.moved or self.files.reason
 
     def configure(self, config: LogConfig) -> None:
         """Applies other settings from now on. Open indexes keep their sizes."""

@@ -56,4 +56,4 @@ def keyed_batch(
         *(0, V2, size, 0, count - 1, NONE, crc, attributes, time, time),
         *(producer_id, producer_epoch, NONE, count, Codec.NONE),
     )
-    return data, BatchHeader(*fields)
+    return data, tuple.__new__(BatchHeader, fields)  # as BatchHeader.parse does

@@ -322,7 +322,9 @@ class Groups:
     def _check(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         if not (group_id or may_be_empty) or len(group_id.encode()) > ID_MAX:
             return ErrorCode.INVALID_GROUP_ID
-        return ErrorCode.NOT_COORDINATOR if self.is_elsewhere(group_id) else ErrorCode.NONE
+        if self._offsets.topic.is_led_elsewhere(group_id):
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE
 
     def _arm(self, now: float) -> None:
         """Sets the next check for expired offsets. The first request for a group calls this, and
@@ -364,7 +366,8 @@ class Groups:
                 deadline = None
             if group.is_unused and not self._offsets.has(group_id):
                 del self._groups[group_id]
-        self._arm(now)
+        if not self._is_armed:
+            self._arm(now)
         for answer in answers:
             answer()
         if deadline is not None:

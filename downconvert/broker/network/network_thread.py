@@ -169,7 +169,8 @@ class NetworkThread:
                 self._read_one(self._waiting_for_memory.popleft())
         if self._pending:
             self._read_pending()
-        self._add_new()
+        if self._new:
+            self._add_new()
         while self._evicted:
             self._served.evict(self._evicted.popleft())
         if self._done:

@@ -160,7 +160,8 @@ class FencedFile:
         return self._file.fileno()
 
     def write_at(self, data: Buffer, position: int) -> None:
-        self._fence.check()
+        if self._fence.reason is not None:
+            self._fence.check()
         try:
             self._file.write_at(data, position)
         except DiskFullError as error:

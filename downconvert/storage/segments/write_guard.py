@@ -21,32 +21,33 @@ LOG: Final = log_of(__name__)
 class WriteGuard:
     """Guards one log."""
 
-    __slots__ = ("_files", "_moved", "_path")
+    __slots__ = ("_files", "_path", "moved")
 
     def __init__(self, path: Path, files: FencedFiles) -> None:
         self._path = path
         self._files = files
-        self._moved: str | None = None  # why it is offline, if the directory is online
+        self.moved: str | None = None  # why it is offline, if the directory is online
 
     @property
     def reason(self) -> str | None:
         """Why the log is offline; None if it is online."""
-        return self._moved or self._files.reason
+        return self.moved or self._files.reason
 
     def look(self, active: SegmentWriter) -> bool:
         """Checks the file, and returns whether the log is online. If the file is gone, the log goes
         offline, and this is logged."""
         if self.reason is None and not active.is_in_place():
             path = active.segment.path()
-            self._moved = f"{path} was moved away, replaced or cut by somebody else"
-            LOG.error("%s is offline: %s; put it back, and start again", self._path, self._moved)
+            self.moved = f"{path} was moved away, replaced or cut by somebody else"
+            LOG.error("%s is offline: %s; put it back, and start again", self._path, self.moved)
         return self.reason is None
 
     def check(self, active: SegmentWriter) -> None:
         """LogDirOfflineError: the log is offline. If the file is closed, checks that it exists,
         because it will be opened."""
-        self._files.check()
+        if self._files.reason is not None:
+            self._files.check()
         if not active.is_open:
             self.look(active)
-        if self._moved is not None:
-            raise LogDirOfflineError(str(self._path), self._moved)
+        if self.moved is not None:
+            raise LogDirOfflineError(str(self._path), self.moved)

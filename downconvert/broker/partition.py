@@ -64,12 +64,14 @@ class Partition:
     @property
     def start_offset(self) -> int:
         with self.lock:
-            return self.log.start_offset
+            writer = self._writer
+            return self.log.start_offset if writer is None else writer.start_offset
 
     @property
     def end_offset(self) -> int:
         with self.lock:
-            return self.log.end_offset
+            writer = self._writer
+            return self.log.end_offset if writer is None else writer.end_offset
 
     @property
     def high_watermark(self) -> int:

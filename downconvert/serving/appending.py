@@ -274,23 +274,11 @@ class _RecordChecks:
         self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
     ) -> None:
         """`check` for several records. The first has this index. A size of -1: no key."""
-        have_keys = min(key_sizes) >= 0
-        if self.are_fine(kind, min(timestamps), max(timestamps), have_keys=have_keys):
+        oldest, newest, have_keys = min(timestamps), max(timestamps), min(key_sizes) >= 0
+        if _are_fine(self._config, self._now, kind, oldest, newest, have_keys=have_keys):
             return
         for index, (timestamp, key_size) in enumerate(zip(timestamps, key_sizes, strict=True)):
             self.check(first + index, timestamp, kind, key_size >= 0)
-
-    def are_fine(self, kind: TimestampType, oldest: int, newest: int, *, have_keys: bool) -> bool:
-        """Whether no record has an error. False: each must be checked. `oldest`, `newest`: of their
-        timestamps. `have_keys`: all of them."""
-        config = self._config
-        if kind is not TimestampType.CREATE or oldest < 0:
-            return False
-        if config.is_compacted and not have_keys:
-            return False
-        return config.is_append_time or (
-            self._now - config.before_max <= oldest and newest <= self._now + config.after_max
-        )
 
     def _add_timestamp(self, index: int, reason: str) -> None:
         self._code = ErrorCode.INVALID_TIMESTAMP
@@ -309,17 +297,36 @@ class _RecordChecks:
             raise RefusedRecordsError(self._code, self._errors)
 
 
+def _are_fine(
+    config: AppendConfig,
+    now: int,
+    kind: TimestampType,
+    oldest: int,
+    newest: int,
+    *,
+    have_keys: bool,
+) -> bool:
+    """Whether no record has an error. False: each must be checked. `oldest`, `newest`: of their
+    timestamps. `have_keys`: all of them."""
+    if kind is not TimestampType.CREATE or oldest < 0 or (config.is_compacted and not have_keys):
+        return False
+    return config.is_append_time or (
+        now - config.before_max <= oldest and newest <= now + config.after_max
+    )
+
+
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
     """A v2 batch that need not be rewritten. None: its offsets have gaps."""
-    checks = _RecordChecks(config, now)
     kind, size_max = header.timestamp_type, EXPANSION_MAX * config.message_size_max
     found = summarize(records, header, record_size_max=size_max)
     if found is not None:
         count, are_consecutive, oldest, newest, without_key = found
-        if are_consecutive and checks.are_fine(kind, oldest, newest, have_keys=not without_key):
+        have_keys = not without_key
+        if are_consecutive and _are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
             return _unchanged(records, header, config, now, count, newest)
+    checks = _RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     for rows in read_rows(records, header, record_size_max=size_max):
         with memoryview(rows).cast("q") as fields:

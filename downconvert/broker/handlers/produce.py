@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Final, NamedTuple, TypeAlias
 
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.partition import Partition
+from downconvert.broker.partition import CheckBatch, Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import append_config
 from downconvert.broker.topics import Topic
@@ -95,12 +95,14 @@ class _Produced:
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
-    received = [
-        (topic, one, _headers(one)) for topic in body.topic_data for one in topic.partition_data
-    ]
-    lacks_id = body.transactional_id is None and any(
-        headers and headers[0].is_transactional for _, _, (headers, _) in received
-    )
+    received: list[tuple[Message, Message, Headers]] = []
+    lacks_id = False
+    for topic in body.topic_data:
+        for one in topic.partition_data:
+            found = _headers(one)
+            received.append((topic, one, found))
+            if body.transactional_id is None and found[0] and found[0][0].is_transactional:
+                lacks_id = True
     produced = [
         _produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id)
         for topic, one, found in received
@@ -146,9 +148,10 @@ def _produce(
         if acks not in (NO_ACKS, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
-        check = partial(_check_batch, broker, exchange.request, partition)
+        check: CheckBatch | None = None
         headers, damage = read
         if headers and headers[0].is_transactional:  # before its records [ReplicaManager]
+            check = partial(_check_batch, broker, exchange.request, partition)
             partition.verify(headers[0], check)
         config = append_config(found.config, broker.config)
         isr_min = min(config.min_insync_replicas, len(partition.replicas))
@@ -279,28 +282,31 @@ class _Replication:
 
 def _response(produced: list[_Produced]) -> Message:
     """Partitions under their topics, in the order of the request."""
-    topics: dict[int, Message] = {}
+    topics: list[Message] = []
+    asked: Message | None = None
     for one in produced:
-        asked = one.topic
-        topic = topics.setdefault(
-            id(asked),
-            Message(name=asked.name, topic_id=bytes(asked.topic_id), partition_responses=[]),
-        )
-        topic.partition_responses.append(_partition(one))
-    return Message(responses=list(topics.values()))
+        if one.topic is not asked:
+            asked = one.topic
+            topic_id = bytes(asked.topic_id)
+            topics.append(Message(name=asked.name, topic_id=topic_id, partition_responses=[]))
+        topics[-1].partition_responses.append(_partition(one))
+    return Message(responses=topics)
 
 
 def _partition(one: _Produced) -> Message:
-    appended = None if one.written is None else one.written.appended
-    return Message(
+    found = Message(
         index=one.index,
         error_code=one.code,
-        base_offset=NO_OFFSET if appended is None else appended.base_offset,
-        log_append_time_ms=NO_TIMESTAMP if appended is None else appended.log_append_time,
+        base_offset=NO_OFFSET,
+        log_append_time_ms=NO_TIMESTAMP,
         log_start_offset=one.start_offset,
-        record_errors=[
-            Message(batch_index=index, batch_index_error_message=reason)
-            for index, reason in one.records
-        ],
         error_message=one.message,
     )
+    if one.written is not None:
+        found.base_offset, _, found.log_append_time_ms = one.written.appended
+    if one.records:
+        found.record_errors = [
+            Message(batch_index=index, batch_index_error_message=reason)
+            for index, reason in one.records
+        ]
+    return found

@@ -28,10 +28,9 @@ POLLED: Final = frozenset(
         ApiKey.OffsetFetch,
     }
 )
-
-
-API_SIZE: Final = 2  # bytes of an API's number, with which a frame begins
-POLLED_KEYS: Final = frozenset(api.to_bytes(API_SIZE) for api in POLLED)
+# A frame begins with two bytes for its API. The first is 0 for these.
+POLLED_NUMBERS: Final = frozenset(map(int, POLLED))
+assert max(POLLED_NUMBERS) < 256
 
 
 class KnownRequests:
@@ -43,9 +42,9 @@ class KnownRequests:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, key: bytes) -> Request | None:
+    def find(self, key: bytes | None) -> Request | None:
         """The earlier request with the same key. Its correlation id may be another."""
-        return self._known.get(key)
+        return None if key is None else self._known.get(key)
 
     def keep(self, key: bytes, request: Request) -> None:
         """Remembers a request. It must not refer to a buffer that is reused."""
@@ -56,10 +55,9 @@ class KnownRequests:
 
 def key_of(frame: memoryview) -> bytes | None:
     """All but the correlation id. None: a request that clients do not repeat, or a large one."""
-    if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
+    if not REST_AT <= len(frame) <= FRAME_SIZE_MAX or frame[1] not in POLLED_NUMBERS or frame[0]:
         return None
-    start = frame[:CORRELATION_ID_AT].tobytes()
-    return start + frame[REST_AT:].tobytes() if start[:API_SIZE] in POLLED_KEYS else None
+    return frame[:CORRELATION_ID_AT].tobytes() + frame[REST_AT:]
 
 
 def header_of(known: Request, frame: memoryview) -> RequestHeader:

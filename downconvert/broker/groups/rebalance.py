@@ -73,13 +73,11 @@ class Rebalance:
 
     def next_deadline(self) -> float | None:
         """The latest time to call `advance`, in seconds; None: nothing waits."""
-        deadlines = [*self.pending.values()]
+        deadlines = [one.deadline for one in self.members.values() if one.deadline is not None]
+        deadlines += self.pending.values()
         for deadline in self._join_deadline, self._sync_deadline:
             if deadline is not None:
                 deadlines.append(deadline)
-        for member in self.members.values():
-            if member.deadline is not None:
-                deadlines.append(member.deadline)
         return min(deadlines, default=None)
 
     def advance(self, now: float) -> None:

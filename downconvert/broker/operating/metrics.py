@@ -115,7 +115,8 @@ class Metrics:
         row = exchange.row = self._requests.row(request.name, request.version)
         row.received += 1
         row.received_bytes += request.size
-        counts, labels = self._client_requests.by_thread[get_ident()], self._labels_of(client)
+        counts = self._client_requests.by_thread[get_ident()]
+        labels = client.labels or self._labels_of(client)
         counts[labels] = counts.get(labels, 0.0) + 1.0
 
     def finished(self, exchange: Exchange, now: float) -> None:

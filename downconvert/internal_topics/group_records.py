@@ -205,8 +205,8 @@ def write_key(key: RecordKey) -> bytes:
     if key.partition is None:
         return KEY_START.pack(GROUP_KEY, len(group_id)) + group_id
     topic, index = key.partition
-    start = KEY_START.pack(OFFSET_KEY, len(group_id)) + group_id
-    return start + string(topic) + INT32.pack(index)
+    start, name = KEY_START.pack(OFFSET_KEY, len(group_id)) + group_id, topic.encode()
+    return start + INT16.pack(len(name)) + name + INT32.pack(index)
 
 
 def write_committed(committed: Committed) -> bytes:

@@ -120,10 +120,9 @@ class Offsets:
             code, position = self.topic.append_to(
                 index, records, now, producer=producer, check=check
             )
-            if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
             if code:
-                return code
+                too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if too_large else code
         pending = None if producer is None else (index, producer[0])
         for key, one in zip(keys, offsets.values(), strict=True):
             self._kept.put(key, one, position, pending)

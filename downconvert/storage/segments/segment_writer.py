@@ -216,7 +216,8 @@ class SegmentWriter:
             self._first_timestamp = headers[0].max_timestamp
         if self._created is None:
             self._created = now
-        self._release_where_too_many()
+        if not self.segment.open_files.written.has_room:
+            self.release()
 
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`. More can be appended."""

@@ -7,15 +7,15 @@ import pytest
 from bench.request_calls import SERVED, Calls, measure
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 97,
-    "Fetch v11 lz4": 97,
-    "Fetch v2 none": 164,
-    "Fetch v2 lz4": 164,
-    "ApiVersions": 46,
-    "Metadata": 62,
-    "Heartbeat": 79,
-    "OffsetCommit": 158,  # with six of the clock, which the one network thread keeps
-    "Produce": 141,
+    "Fetch v11 none": 94,
+    "Fetch v11 lz4": 94,
+    "Fetch v2 none": 144,
+    "Fetch v2 lz4": 144,
+    "ApiVersions": 44,
+    "Metadata": 58,
+    "Heartbeat": 73,
+    "OffsetCommit": 130,  # with six of the clock, which the one network thread keeps
+    "Produce": 121,
 }
 
 

@@ -64,14 +64,12 @@ class Partition:
     @property
     def start_offset(self) -> int:
         with self.lock:
-            writer = self._writer
-            return self.log.start_offset if writer is None else writer.start_offset
+            return (self._writer or self.log).start_offset
 
     @property
     def end_offset(self) -> int:
         with self.lock:
-            writer = self._writer
-            return self.log.end_offset if writer is None else writer.end_offset
+            return (self._writer or self.log).end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -146,8 +144,7 @@ class Partition:
 
         ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
         UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
-        writer = self._writer
-        reason = self.log.offline_reason if writer is None else writer.reason
+        reason = self.log.offline_reason if self._writer is None else self._writer.reason
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {reason}")
         if leader_epoch not in (NO_EPOCH, self.leader_epoch):
@@ -226,8 +223,7 @@ class Partition:
                 appended = Appended(known.base_offset, known.last_offset, known.timestamp)
             else:
                 appended = self._append(prepared, now)
-            if self._view is not None:
-                self._advance(now / 1000)
+            self._advance(now / 1000)
             return appended
 
     def append_marker(

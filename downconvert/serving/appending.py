@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from downconvert.protocol.errors import ApiError, ErrorCode
-from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
+from records import BatchHeader, CorruptRecordsError, MemoryRecords, RecordTooLargeError
 from records.batches.columns import AT, FIELDS
 from records.batches.keyed_batch import keyed_batch
 from records.batches.reader import read_rows, summarize
@@ -35,10 +35,10 @@ from records.formats import (
     PREFIX,
     V2,
     Codec,
-    TimestampType,
 )
 
 from .append_config import AppendConfig
+from .record_checks import RecordChecks, are_fine
 from .up_conversion import (
     EXPANSION_MAX,
     HELD_MAX,
@@ -58,7 +58,6 @@ OFFSETS, TIMESTAMPS, KEY_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
 )
 EXPANDING: Final = Lock()  # requests that expand to much are rewritten one at a time
-ERRORS_MAX: Final = 100  # records named in a response
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
 
@@ -68,14 +67,6 @@ class Appended(NamedTuple):
     base_offset: int
     last_offset: int
     log_append_time: int  # milliseconds; -1: they keep the producer's timestamps
-
-
-class RefusedRecordsError(ApiError):
-    """Some records are invalid, and nothing is appended. It names them and the reasons."""
-
-    def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
-        super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")
-        self.records = records
 
 
 class Prepared:
@@ -247,74 +238,6 @@ def _too_large(size: int, config: AppendConfig) -> ApiError:
 # --- records
 
 
-class _RecordChecks:
-    """Collects the errors of single records, which the response names."""
-
-    def __init__(self, config: AppendConfig, now: int) -> None:
-        self._config = config
-        self._now = now
-        self._code = ErrorCode.INVALID_RECORD
-        self._errors: list[tuple[int, str]] = []
-
-    def check(self, index: int, timestamp: int, kind: TimestampType, has_key: bool) -> None:
-        """`kind`: the producer's timestamp type."""
-        config = self._config
-        if config.is_compacted and not has_key:
-            self._add(index, "a compacted topic takes no record without a key")
-            return
-        if timestamp < NO_TIMESTAMP:
-            self._add_timestamp(index, f"timestamp {timestamp} is negative")
-        elif timestamp != NO_TIMESTAMP and not config.is_append_time:
-            if not -config.after_max <= self._now - timestamp <= config.before_max:
-                self._add_timestamp(index, f"timestamp {timestamp} is out of range")
-        elif kind is TimestampType.LOG_APPEND:
-            self._add_timestamp(index, "only brokers set the timestamp type to LogAppendTime")
-
-    def check_all(
-        self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
-    ) -> None:
-        """`check` for several records. The first has this index. A size of -1: no key."""
-        oldest, newest, have_keys = min(timestamps), max(timestamps), min(key_sizes) >= 0
-        if _are_fine(self._config, self._now, kind, oldest, newest, have_keys=have_keys):
-            return
-        for index, (timestamp, key_size) in enumerate(zip(timestamps, key_sizes, strict=True)):
-            self.check(first + index, timestamp, kind, key_size >= 0)
-
-    def _add_timestamp(self, index: int, reason: str) -> None:
-        self._code = ErrorCode.INVALID_TIMESTAMP
-        self._add(index, reason)
-
-    def _add(self, index: int, reason: str) -> None:
-        if len(self._errors) < ERRORS_MAX:
-            self._errors.append((index, reason))
-
-    def check_record(self, index: int, record: Record) -> None:
-        """`check` for a record that has been read."""
-        self.check(index, record.timestamp, record.timestamp_type, record.key is not None)
-
-    def finish(self) -> None:
-        if self._errors:
-            raise RefusedRecordsError(self._code, self._errors)
-
-
-def _are_fine(
-    config: AppendConfig,
-    now: int,
-    kind: TimestampType,
-    oldest: int,
-    newest: int,
-    *,
-    have_keys: bool,
-) -> bool:
-    """Whether no record has an error. False: each must be checked. `oldest`, `newest`: of their
-    timestamps. `have_keys`: all of them."""
-    if kind is not TimestampType.CREATE or oldest < 0 or (config.is_compacted and not have_keys):
-        return False
-    return config.is_append_time or (
-        now - config.before_max <= oldest and newest <= now + config.after_max
-    )
-
-
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
@@ -324,9 +247,9 @@ def _as_it_is(
     if found is not None:
         count, are_consecutive, oldest, newest, without_key = found
         have_keys = not without_key
-        if are_consecutive and _are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
+        if are_consecutive and are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
             return _unchanged(records, header, config, now, count, newest)
-    checks = _RecordChecks(config, now)
+    checks = RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     for rows in read_rows(records, header, record_size_max=size_max):
         with memoryview(rows).cast("q") as fields:
@@ -386,7 +309,7 @@ def _held(
     now: int,
     held_max: int | None,
 ) -> Prepared:
-    checks = _RecordChecks(config, now)
+    checks = RecordChecks(config, now)
     rewritten = rewrite(records, first, codec, config, now, checks.check_record, held_max)
     checks.finish()
     append_time = NO_TIMESTAMP if rewritten.append_time is None else rewritten.append_time
@@ -398,7 +321,7 @@ def _held(
 def _streamed(
     records: MemoryRecords, first: BatchHeader, codec: Codec, config: AppendConfig, now: int
 ) -> Prepared:
-    checks = _RecordChecks(config, now)
+    checks = RecordChecks(config, now)
     data, count = rewrite_as_stream(records, first, codec, config, now, checks.check_record)
     checks.finish()
     append_time = now if config.is_append_time else NO_TIMESTAMP

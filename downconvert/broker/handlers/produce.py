@@ -19,7 +19,8 @@ from downconvert.broker.topics import Topic
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.requests import Request
 from downconvert.protocol.schemas import Message
-from downconvert.serving.appending import Appended, RefusedRecordsError, needs_rewriting, prepare
+from downconvert.serving.appending import Appended, needs_rewriting, prepare
+from downconvert.serving.record_checks import RefusedRecordsError
 from downconvert.storage import StorageError
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec

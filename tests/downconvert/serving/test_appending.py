@@ -10,7 +10,8 @@ from downconvert.broker.config import BrokerConfig
 from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.append_config import AppendConfig
-from downconvert.serving.appending import RefusedRecordsError, prepare, prepare_own
+from downconvert.serving.appending import prepare, prepare_own
+from downconvert.serving.record_checks import RefusedRecordsError
 from downconvert.serving.up_conversion import EXPANSION_MAX, RECORD_OVERHEAD
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.checksum import verify_checksum

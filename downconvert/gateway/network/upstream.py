@@ -5,21 +5,20 @@ Not here: which requests are sent (session.py), authentication (sasl.py)."""
 import ssl
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable
-from functools import lru_cache, partial
-from ipaddress import ip_address
+from functools import partial
 from struct import Struct
 from time import perf_counter
 from typing import Final
 
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.network.sockets.connecting import connect
 from downconvert.gateway.network.sockets.ended import (
     ConnectionEndedError,
     SilentBrokerError,
     UnreachableError,
 )
 from downconvert.gateway.network.sockets.splicing import forward
-from downconvert.gateway.network.sockets.streams import PIECE_SIZE, Stream
-from downconvert.gateway.network.sockets.tcp import set_options
+from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.security import ClusterSecurity
 from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Ask, ThrottleField
 from downconvert.gateway.session.headers import OTHER
@@ -40,8 +39,6 @@ THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 CORRELATION_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
-HOSTS_MAX: Final = 64  # names that are remembered, with whether each is an address
-HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 
 
@@ -227,35 +224,6 @@ async def reach(
         report(address, reason)
         reasons.append(f"broker {address}: {reason}")
     raise UnreachableError("; ".join(reasons) or "the broker is not part of the cluster any more")
-
-
-async def connect(
-    host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
-) -> Stream:
-    """A connection to a host. OSError, also for TLS. The caller sets the timeout.
-
-    A host's other addresses are tried while the first one does not answer."""
-    loop = get_running_loop()
-    delay = None if _is_numeric(host) else HAPPY_EYEBALLS  # an address has no others
-    _, stream = await loop.create_connection(
-        lambda: Stream(f"broker {host}:{port}", patience, PIECE_SIZE),
-        host,
-        port,
-        ssl=context,
-        server_hostname=host if context else None,
-        happy_eyeballs_delay=delay,
-    )
-    set_options(stream.transport.get_extra_info("socket"))
-    return stream
-
-
-@lru_cache(HOSTS_MAX)
-def _is_numeric(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 async def _open(

@@ -21,7 +21,6 @@ IS_POSSIBLE: Final = hasattr(os, "splice")
 WORTHWHILE: Final = 128 * KiB  # bytes: below that, a pipe costs more than the copies
 TURN_SIZE: Final = MiB  # bytes, until others have their turn
 ROUNDS: Final = 16  # likewise, if each round moves few bytes
-WAIT_MS: Final = 1  # milliseconds that a turn waits for more, while the loop is idle
 
 
 class TargetEndedError(Exception):
@@ -54,8 +53,9 @@ class Splice:
         patience: tuple[float | None, float | None] = (None, None),
         head: memoryview = NOTHING,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._can_wait = isinstance(self._loop, EventLoop)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, EventLoop)
+        self._loop = loop
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.failure: Exception | None = None
         self._source, self._target = source, target
@@ -97,7 +97,7 @@ class Splice:
             raise taken_failure(self)
         return not self.pending
 
-    def _advance(self) -> None:
+    def _advance(self, _events: int = 0) -> None:
         """Moves all bytes that can move now. The loop calls it again when more can."""
         if self.ended.done():
             return
@@ -106,7 +106,7 @@ class Splice:
             if file == self._target:
                 self._unsent = unsent(file)
             self._watch(file)
-        except (OSError, SourceEndedError, TargetEndedError) as error:
+        except Exception as error:  # `run` raises it, also if it is a defect
             self.failure = error
             file = None
         if file is None:
@@ -115,8 +115,6 @@ class Splice:
     def _move(self) -> int | None:
         """Moves bytes. Returns the file to wait for. None: all is moved, or the source ended."""
         moved = 0
-        # A watched file is useless to wait for: the loop has work as soon as it is ready.
-        may_wait = self._can_wait and self._watched is None
         for _ in range(ROUNDS):
             if not self._in_pipe:
                 if not self.pending:
@@ -125,14 +123,10 @@ class Splice:
                     if not self._fill():
                         return None
                 except BlockingIOError:
-                    if may_wait and self._wait_here(self._source, READABLE):
-                        continue
                     return self._source
             try:
                 size = os.splice(self._pipe.outlet, self._target, self._in_pipe)
             except BlockingIOError:
-                if may_wait and self._wait_here(self._target, WRITABLE):
-                    continue
                 return self._target
             except OSError as error:
                 raise TargetEndedError from error
@@ -166,10 +160,6 @@ class Splice:
             self._moved_at = self._loop.time()
         return self._in_pipe > 0
 
-    def _wait_here(self, file: int, event: int) -> bool:
-        assert isinstance(self._loop, EventLoop)
-        return self._loop.wait_here(file, event, WAIT_MS)
-
     def _look_again(self) -> None:
         """Ends the transfer if the awaited side has been silent for too long. Otherwise sets the
         timer for the next check."""
@@ -193,15 +183,13 @@ class Splice:
         if file == self._watched:
             return
         if self._watched is not None:
-            is_target = self._watched == self._target
-            remove = self._loop.remove_writer if is_target else self._loop.remove_reader
-            remove(self._copies[self._watched])
+            self._loop.unwatch(self._copies[self._watched])
             self._watched = None
         if file is not None:
             if file not in self._copies:
                 self._copies[file] = os.dup(file)
-            add = self._loop.add_writer if file == self._target else self._loop.add_reader
-            add(self._copies[file], self._advance)
+            events = WRITABLE if file == self._target else READABLE
+            self._loop.watch(self._copies[file], self._advance, events)
             self._watched = file
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import RequestMemory
 from records.units import KiB
 from tests.downconvert.broker.asking import frame, parsed
-from tests.downconvert.gateway.network.sockets.connected import with_stream
+from tests.downconvert.gateway.network.sockets.connected import attached, with_stream
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import message_set, produce_body
 from tests.waiting import wait_for
@@ -165,7 +165,7 @@ def test_a_request_is_passed_on_only_as_fast_as_the_cluster_takes_requests() -> 
         brokers.setblocking(False)
         loop = asyncio.get_running_loop()
         with brokers:
-            _, upstream = await loop.create_connection(Stream, sock=ours)
+            upstream = attached(Stream(), ours)
             sent = bytearray()
             while upstream.is_writable():
                 sent += bytes(64 * KiB)

@@ -5,7 +5,6 @@ import asyncio
 import logging
 import re
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from downconvert.gateway import topology
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import End
 from downconvert.gateway.network import upstream
-from downconvert.gateway.network.upstream import connect
+from downconvert.gateway.network.sockets.connecting import connect
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.network.sockets.connected import in_loop
@@ -241,39 +240,6 @@ def test_connections_are_kept_alive_by_the_system_and_small_requests_are_sent_at
 
     with socket.create_server((LOOPBACK, 0)) as listener:
         assert all(in_loop(options(listener.getsockname()[1])))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the host has one loopback address")
-def test_a_hosts_second_address_is_tried_while_the_first_one_says_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The first one takes no connection: its queue is full."""
-    hosts = "127.0.0.2", LOOPBACK
-
-    async def connected(port: int) -> str:
-        loop = asyncio.get_running_loop()
-
-        async def both(*_: object, **__: object) -> list[tuple[object, ...]]:
-            return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in hosts]
-
-        monkeypatch.setattr(loop, "getaddrinfo", both)
-        async with asyncio.timeout(20):
-            stream = await connect("two.test", port, None)
-        found: str = stream.transport.get_extra_info("socket").getpeername()[0]
-        stream.abort()
-        return found
-
-    with socket.create_server((LOOPBACK, 0)) as second, socket.socket() as first:
-        port = second.getsockname()[1]
-        first.bind((hosts[0], port))
-        first.listen(0)
-        waiting = [socket.socket() for _ in range(4)]
-        for one in waiting:
-            one.setblocking(False)
-            one.connect_ex((hosts[0], port))
-        assert in_loop(connected(port)) == LOOPBACK
-        for one in waiting:
-            one.close()
 
 
 def test_the_requests_of_a_connection_are_never_too_many_to_be_numbered(

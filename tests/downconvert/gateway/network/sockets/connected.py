@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.socket_transport import SocketTransport
 from downconvert.gateway.network.sockets.streams import Stream
 
 Use: TypeAlias = Callable[[Stream, socket.socket], Awaitable[None]]
@@ -18,14 +19,22 @@ def in_loop(main: Coroutine[Any, Any, Result]) -> Result:
         return runner.run(main)
 
 
+def attached(stream: Stream, channel: socket.socket) -> Stream:
+    """Gives a stream its plain, connected socket, in the running loop."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, EventLoop)
+    channel.setblocking(False)
+    SocketTransport(loop, channel, stream)
+    return stream
+
+
 def with_stream(use: Use, make: Callable[[], Stream] = Stream) -> None:
     """Runs `use` with a stream and the other side of its connection."""
 
     async def run() -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            loop, stream = asyncio.get_running_loop(), make()
-            await loop.connect_accepted_socket(lambda: stream, ours)
+            stream = attached(make(), ours)
             try:
                 await use(stream, theirs)
             finally:

@@ -1,4 +1,4 @@
-"""Where a callback may wait: only while nobody else has anything to do."""
+"""Callbacks of watched files, and the other work of the event loop."""
 
 import asyncio
 import socket
@@ -8,77 +8,7 @@ from threading import Timer
 import pytest
 
 from downconvert.gateway.network.sockets.event_loop import EventLoop
-from downconvert.gateway.network.sockets.socket_transport import READABLE, WRITABLE
-
-LONG = 60_000  # milliseconds: a test that waits for so long has failed
-Asked = Callable[[EventLoop, socket.socket, socket.socket], bool]
-
-
-def asked(ask: Asked) -> bool:
-    """The result of `ask` in a loop that has nothing else to do. It gets two connected sockets."""
-
-    async def run(loop: EventLoop) -> bool:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            answer = loop.create_future()
-            loop.call_later(0.001, lambda: answer.set_result(ask(loop, ours, theirs)))
-            found: bool = await answer
-            return found
-
-    loop = EventLoop()
-    try:
-        return loop.run_until_complete(run(loop))
-    finally:
-        loop.close()
-
-
-def test_it_waits_until_the_file_is_ready() -> None:
-    def ask(loop: EventLoop, ours: socket.socket, theirs: socket.socket) -> bool:
-        timer = Timer(0.02, theirs.send, (b"x",))
-        timer.start()
-        try:
-            return loop.wait_here(ours.fileno(), READABLE, LONG)
-        finally:
-            timer.join()
-
-    assert asked(ask)
-    assert asked(lambda loop, ours, _: loop.wait_here(ours.fileno(), WRITABLE, LONG))
-
-
-def test_it_does_not_wait_for_ever() -> None:
-    assert not asked(lambda loop, ours, _: loop.wait_here(ours.fileno(), READABLE, 1))
-
-
-@pytest.mark.parametrize("is_ready", [False, True])
-def test_it_does_not_wait_where_somebody_else_has_his_turn(is_ready: bool) -> None:
-    def ask(loop: EventLoop, ours: socket.socket, theirs: socket.socket) -> bool:
-        loop.call_soon(lambda: None)
-        if is_ready:
-            theirs.send(b"x")
-        return loop.wait_here(ours.fileno(), READABLE, LONG)
-
-    assert not asked(ask)
-
-
-def test_it_waits_no_longer_when_another_file_is_ready_or_another_thread_calls() -> None:
-    def by_file(loop: EventLoop, ours: socket.socket, theirs: socket.socket) -> bool:
-        loop.add_reader(theirs.fileno(), lambda: None)
-        try:
-            ours.send(b"x")
-            return loop.wait_here(ours.fileno(), READABLE, LONG)
-        finally:
-            loop.remove_reader(theirs.fileno())
-
-    def by_thread(loop: EventLoop, ours: socket.socket, _: socket.socket) -> bool:
-        timer = Timer(0.02, loop.call_soon_threadsafe, (lambda: None,))
-        timer.start()
-        try:
-            return loop.wait_here(ours.fileno(), READABLE, LONG)
-        finally:
-            timer.join()
-
-    assert not asked(by_file)
-    assert not asked(by_thread)
+from downconvert.gateway.network.sockets.socket_transport import READABLE
 
 
 def test_it_is_a_loop_like_others() -> None:

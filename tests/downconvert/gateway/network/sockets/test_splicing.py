@@ -3,20 +3,20 @@
 import asyncio
 import socket
 import struct
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from time import sleep
+from types import FrameType
 
 import pytest
 
 from downconvert.broker import Broker
 from downconvert.gateway.network.sockets import pipes, splicing
 from downconvert.gateway.network.sockets.ended import ConnectionEndedError
-from downconvert.gateway.network.sockets.event_loop import EventLoop
 from downconvert.gateway.network.sockets.splicing import forward
 from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.server import Gateway
@@ -30,7 +30,7 @@ from tests.downconvert.gateway.talk import fetch_body, values_of
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
-from .connected import in_loop
+from .connected import attached, in_loop
 
 VERSION = 11  # which the cluster takes as it is
 COUNT, SIZE = 60, 50_000  # records: 3 MB
@@ -189,17 +189,14 @@ async def connections(
     patience: dict[str, float | None],
 ) -> AsyncIterator[tuple[list[Stream], list[socket.socket]]]:
     """The broker's and the client's, as the gateway has them, and their other ends."""
-    loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         streams, ends = [], []
         for peer, seconds in patience.items():
             there = stack.enter_context(socket.create_connection(listening.getsockname()))
             here = stack.enter_context(listening.accept()[0])
-            here.setblocking(False)
             there.setblocking(False)
-            made = partial(Stream, peer, seconds)
-            streams.append((await loop.create_connection(made, sock=here))[1])
+            streams.append(attached(Stream(peer, seconds), here))
             ends.append(there)
         yield streams, ends
         for stream in streams:
@@ -237,16 +234,17 @@ def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
 
 
 @pytest.mark.parametrize("first", [0, 10 * KiB])
-def test_where_nobody_else_has_anything_to_do_one_call_of_the_loop_moves_all_of_it(
-    work: Counter[str], monkeypatch: pytest.MonkeyPatch, first: int
-) -> None:
+def test_pieces_are_moved_without_a_turn_of_the_loop(first: int) -> None:
     """The other sides are threads, and slow."""
-    monkeypatch.setattr(splicing, "WAIT_MS", 60_000)
     data = b"".join(bytes([number]) * PIECE for number in range(PIECES))
+    turns = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal turns
+        turns += event == "call" and frame.f_code.co_name == "_run_once"
 
     async def run() -> None:
-        async with connections({"the broker": None, "the client": None}) as (streams, ends):
-            source, target = streams
+        async with connections(UNLIMITED) as ((source, target), ends):
             for end in ends:
                 end.setblocking(True)
 
@@ -268,13 +266,16 @@ def test_where_nobody_else_has_anything_to_do_one_call_of_the_loop_moves_all_of_
             with ThreadPoolExecutor(2) as threads:
                 sent = threads.submit(send)
                 received = threads.submit(receive)
-                await forward(source, target, len(data))
+                sys.setprofile(count)
+                try:
+                    await forward(source, target, len(data))
+                finally:
+                    sys.setprofile(None)
                 sent.result()
                 assert received.result() == data
 
-    with asyncio.Runner(loop_factory=EventLoop) as runner:
-        runner.run(run())
-    assert (work["_advance"], work["_watch"]) == (1, 0)
+    in_loop(run())
+    assert turns <= 2, "one to wait, and one to return to the task"
 
 
 @pytest.mark.parametrize(("turn_size", "rounds"), [(2 * PIECE, 100), (100 * PIECE, 2)])

@@ -14,7 +14,7 @@ from downconvert.gateway.network.sockets.streams import Stream
 from downconvert.gateway.network.sockets.tcp import last_bytes, unsent
 from tests.waiting import wait_for
 
-from .connected import in_loop
+from .connected import attached, in_loop
 
 SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
 PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer
@@ -89,10 +89,8 @@ def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) ->
         is_over.wait(10)
 
     async def write() -> None:
-        loop = asyncio.get_running_loop()
-        client, broker = Stream("the client", PATIENCE), Stream("the broker", 60.0)
-        await loop.connect_accepted_socket(lambda: client, near)
-        await loop.connect_accepted_socket(lambda: broker, upstream)
+        client = attached(Stream("the client", PATIENCE), near)
+        broker = attached(Stream("the broker", 60.0), upstream)
         try:
             await way(broker, client, behind)
         finally:

@@ -3,13 +3,21 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import current_thread
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.gateway.config import Limits
-from downconvert.protocol.schemas import ApiKey
+from downconvert.gateway.figures import End
+from downconvert.gateway.network.conversion_pool import NAME
+from downconvert.gateway.session.exchanges import TURN, Ask, HangUp, Steps
+from downconvert.gateway.session.headers import parse
+from downconvert.gateway.session.session import Session
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.cluster import append
+from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, records_of
 from tests.downconvert.storage.logs import batch
@@ -55,3 +63,57 @@ def test_conversions_of_large_and_small_answers_are_counted(
             return sum(row["records_converted"] for row in rows if row["api"] == "Fetch")
 
         wait_for(lambda: counted() == 5)
+
+
+@pytest.mark.parametrize("second", [1, 100_000])
+def test_an_exchange_with_a_large_answer_stays_with_a_thread(
+    behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch, second: int
+) -> None:
+    """Also if its last answer is small: what is converted may still be the large one."""
+    broker, port = behind
+    append(broker, batch(0, size=100_000))
+    steps: list[str] = []
+    exchange = Session.exchange
+
+    def twice(self: Session, frame: memoryview, size: int, now: float) -> Steps:
+        if parse(frame).api is not ApiKey.Fetch:
+            return (yield from exchange(self, frame, size, now))
+        for size in (100_000, second):
+            body = fetch_body(0 if size > 1 else 1, max_bytes=size)
+            body.session_epoch = -1
+            yield Ask(ApiKey.Fetch, 12, body)
+            steps.append(current_thread().name)
+        yield TURN
+        steps.append(current_thread().name)
+        return HangUp("it is over")
+
+    monkeypatch.setattr(Session, "exchange", twice)
+    with gateway(port) as running, Wire(running.address) as client:
+        client.ask(ApiKey.ApiVersions, 0, Message())
+        client.send(ApiKey.Fetch, 11, fetch_body(0))
+        assert client.has_ended()
+    assert len(steps) == 3
+    assert all(name.startswith(NAME) for name in steps), steps
+
+
+def test_requests_that_arrived_before_the_broker_closed_are_answered(
+    behind: tuple[Broker, int],
+) -> None:
+    """Here one that needs no broker, of a client that is not read from for a while."""
+    broker, port = behind
+    append(broker, batch(0, size=50_000))
+    access = Access(consumer_byte_rate=40_000.0)
+    with (
+        Hanging(port) as between,
+        gateway(between.port, access=access) as running,
+        Wire(running.address) as client,
+    ):
+        client.ask(ApiKey.ApiVersions, 0, Message())
+        client.ask(ApiKey.Fetch, 4, fetch_body(0))
+        client.send(ApiKey.ApiVersions, 0, Message())
+        (connection,) = running.connections
+        wait_for(lambda: connection.passing.queued_bytes > 0)
+        between.drop()
+        assert client.receive()
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)

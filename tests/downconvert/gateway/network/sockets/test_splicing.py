@@ -159,6 +159,36 @@ def test_a_client_that_asks_on_while_it_is_answered_gets_all_of_it() -> None:
     in_loop(run())
 
 
+@pytest.mark.parametrize("size", [splicing.WORTHWHILE - 1, splicing.WORTHWHILE, MiB])
+@pytest.mark.parametrize("head", [0, 1000])
+def test_bytes_that_wait_for_the_target_go_before_those_that_are_forwarded(
+    size: int, head: int
+) -> None:
+    """However they are forwarded, and however many have been read already."""
+    rest = bytes(range(1, 251)) * (size // 250 + 1)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with connections(UNLIMITED) as ((source, target), ends):
+            waiting = 0
+            while target.is_writable():
+                waiting += target.send(bytes(64 * KiB))
+            if head:
+                ends[0].sendall(rest[:head])
+                await source.ensure(head)
+            sending = loop.create_task(loop.sock_sendall(ends[0], rest[head:size]))
+            copying = loop.create_task(forward(source, target, size))
+            got = bytearray()
+            while len(got) < waiting + size:
+                await asyncio.sleep(0)
+                got += await loop.sock_recv(ends[1], 64 * KiB)
+            await copying
+            await sending
+            assert got == bytes(waiting) + rest[:size]
+
+    in_loop(run())
+
+
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the loop calls splices, and is told what to watch for them."""

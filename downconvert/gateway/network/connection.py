@@ -12,7 +12,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from downconvert.gateway.figures import Counters, End
-from downconvert.gateway.network.sockets.deadline import pause, wake
+from downconvert.gateway.network.sockets.deadline import Parked, pause, wake
 from downconvert.gateway.network.sockets.ended import (
     ConnectionEndedError,
     UnreachableError,
@@ -60,7 +60,7 @@ class Connection:
     __slots__ = (  # thousands of idle connections exist
         *("_before_answer", "_client", "_clock", "_counters", "_ended_broker", "_is_idle"),
         *("_is_last", "_is_over", "_is_small", "_link", "_mute", "_muted_until", "_pause"),
-        *("_pool", "_served", "is_evicted", "passing", "place", "session"),
+        *("_pool", "_resume", "_served", "is_evicted", "passing", "place", "session", "started"),
     )
 
     def __init__(
@@ -96,6 +96,8 @@ class Connection:
         self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
+        self.started = monotonic()
+        self._resume: Callable[[Connection], None]
 
     @property
     def requests(self) -> int:
@@ -125,18 +127,48 @@ class Connection:
         is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
         return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
-    async def serve(self) -> None:
-        """Serves the client until `finish` is called or either side closes. ConnectionEndedError,
-        BadRequestError, TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
-        limits = self.session.shared.config.limits
-        self._client.patience = limits.idle_timeout
+    def begin(self, resume: Callable[["Connection"], None]) -> None:
+        """Begins to serve the client. `resume` is called each time that a task has to call `serve`,
+        or the client has gone."""
+        self._resume = resume
+        self._client.patience = self.session.shared.config.limits.idle_timeout
         self._client.on_end = self._client_ended
+        self.passing.open()
+        if self._client.available or self._client.has_ended:
+            resume(self)
+        else:
+            self._park()
+
+    def _park(self) -> None:
+        """Waits without a task: thousands of connections are idle."""
+        self._client.park(Parked(partial(self._resume, self)), self._client.deadline.limit)
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether the client has gone while nothing was under way. Then `gone` ends it."""
+        return self._is_idle and self.passing.has_client_gone
+
+    def gone(self) -> ConnectionEndedError | None:
+        """Closes the connection. Returns why it ended; None: `finish` closed it."""
+        self.close()
+        is_finished = self._is_last and self._is_idle
+        return None if is_finished else ConnectionEndedError(self._ended_broker or CLIENT)
+
+    async def serve(self) -> bool:
+        """Serves the client until it is idle (True), or until `finish` is called or either side
+        closes. ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, RecordsError,
+        OSError: why it ended."""
+        limits, is_parked = self.session.shared.config.limits, False
         try:
-            while not self._is_last:
+            while not (self._is_last and self.passing.is_idle):
                 self._is_idle = True
                 if self._link.has_ended:
                     self._upstream_ended()  # while a request was under way
                 begun = await self.passing.run()
+                if self.passing.is_open:
+                    self._park()
+                    is_parked = True
+                    return True
                 if begun is None and self._is_last:
                     break
                 self._is_idle = False
@@ -155,7 +187,9 @@ class Connection:
             if not (self._is_last and self._is_idle):  # else `finish` closed it
                 raise ConnectionEndedError(self._ended_broker or error.peer) from None
         finally:
-            self.close()
+            if not is_parked:
+                self.close()
+        return False
 
     async def _serve(self, size: int, started: float, begun: Translation | None = None) -> None:
         """Serves one request. `begun`: its translation, if that has begun."""
@@ -192,10 +226,10 @@ class Connection:
     def finish(self) -> None:
         """Ends the connection after the current request, or at once if there is none."""
         self._is_last = True
-        if not self.passing.is_idle:
+        if self._is_idle:
+            if self.passing.is_idle:
+                self.close()
             self.passing.finish()
-        elif self._is_idle:
-            self.close()
 
     def close(self) -> None:
         """Closes the connection. Written bytes are still sent."""
@@ -329,7 +363,6 @@ class Connection:
         return None
 
     async def _send(self, send: ResponseSend, delivery: Delivery) -> None:
-        self._client.deadline.close()  # no timer is held
         try:
             await delivery.send(send, is_small=self._is_small)
         except RecordsError as error:

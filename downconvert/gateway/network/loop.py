@@ -73,7 +73,7 @@ class ServingLoop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._reception = Reception(
-            gateway, self._loop, self._stopping.is_set, self._spawn, self._connection, self._serve
+            gateway, self._loop, self._stopping.is_set, self._spawn, self._begin
         )
         self._ready = Lock()
         self._failure: BaseException | None = None
@@ -253,10 +253,8 @@ class ServingLoop:
             self._brokers[node_id] = ClusterBroker(self._gateway, node_id, self._loop.time)
         return self._brokers[node_id]
 
-    def _connection(
-        self, client: Stream, place: Place, handshake: Handshake, reached: str
-    ) -> Connection:
-        """Makes the connection of a client after its handshake. The client reached this address."""
+    def _begin(self, client: Stream, place: Place, handshake: Handshake, reached: str) -> None:
+        """Begins to serve a client after its handshake. The client reached this address."""
         gateway = self._gateway
         certificate = common_name(client.transport.get_extra_info("peercert"))
         tls = client.transport.get_extra_info("ssl_object")
@@ -275,32 +273,47 @@ class ServingLoop:
             place,
         )
         self.connections.add(connection)
+        connection.begin(self._resume)
         if self._stopping.is_set():
             connection.finish()
-        return connection
+
+    def _resume(self, connection: Connection) -> None:
+        """Gives a connection a task while it has something to do."""
+        if connection.has_gone:
+            self._ended(connection, connection.gone())
+        else:
+            self._spawn(lambda: self._serve(connection))
 
     async def _serve(self, connection: Connection) -> None:
-        started = self._loop.time()
-        reason, text = End.DEFECT, "a defect of the gateway"
         try:
-            await connection.serve()
+            is_idle = await connection.serve()
+        except BaseException as error:
+            self._ended(connection, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not is_idle:
+                self._ended(connection, None)
+
+    def _ended(self, connection: Connection, error: BaseException | None) -> None:
+        """Counts and logs the end of a connection. Call it while the error is handled."""
+        reason, text = End.DEFECT, "a defect of the gateway"
+        if error is None:
             reason, text = End.STOPPED, "the gateway is closing"
-        except asyncio.CancelledError:
+        elif isinstance(error, asyncio.CancelledError):
             reason, text = End.STOPPED, "the gateway is closing, and it took too long"
-            raise
-        except EXPECTED as error:
+        elif isinstance(error, EXPECTED):
             reason, text = connection.end(error), connection.why(error)
             if isinstance(silent := error.__cause__, SilentBrokerError):
                 self._gateway.report_broker(silent.address, silent.reason)
-        except Exception:
+        else:
             log_defect(self._gateway.lines, connection, self._loop.time())
-        finally:
-            self.connections.discard(connection)
-            connection.place.release()
-            connection.session.identity.release()
-            self._gateway.counters.connection_ended(reason)
-            now = self._loop.time()
-            log_end(self._gateway.lines, connection, reason, text, now - started, now)
+        self.connections.discard(connection)
+        connection.place.release()
+        connection.session.identity.release()
+        self._gateway.counters.connection_ended(reason)
+        now = self._loop.time()
+        log_end(self._gateway.lines, connection, reason, text, now - connection.started, now)
 
     def _spawn(self, start: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = self._loop.create_task(start())

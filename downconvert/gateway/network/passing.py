@@ -52,9 +52,9 @@ class Passing:
     `requests`: how many were answered."""
 
     __slots__ = (
-        *("_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
+        *("_client", "_clock", "_counters", "_failure", "_is_last", "_left"),
         *("_limits", "_monotonic", "_session", "_since", "_size", "_translated"),
-        *("_unanswered", "_upstream", "_waits_for_client", "requests"),
+        *("_unanswered", "_upstream", "_waits_for_client", "is_open", "requests"),
     )
 
     def __init__(
@@ -76,7 +76,7 @@ class Passing:
         self._since = 0.0  # when the broker could begin to answer the first of them
         self._left = 0  # bytes that are missing of an answer that is partly sent
         self._size = 0  # of that answer
-        self._is_open = False  # whether requests may pass now
+        self.is_open = False  # whether requests may pass now
         self._is_last = False
         self._waits_for_client = False  # so that no more is sent to it
         self._failure: Exception | None = None
@@ -100,6 +100,12 @@ class Passing:
         self._upstream = upstream
         upstream.stream.on_arrival = self._take_answers
 
+    @property
+    def has_client_gone(self) -> bool:
+        """Whether the client has gone, and nothing is under way for it."""
+        client = self._client
+        return client.has_ended and not client.available and self.is_idle and not self._failure
+
     def finish(self) -> None:
         """Forwards no more requests. Those under way are still answered."""
         self._is_last = True
@@ -110,15 +116,25 @@ class Passing:
         assert self._upstream is not None
         self._fail(ConnectionEndedError(self._upstream.stream.peer))
 
+    def open(self) -> None:
+        """Forwards requests from now on."""
+        self.is_open = not self._is_last
+        self._client.deadline.limit = self._monotonic() + self._limits.idle_timeout
+
     async def run(self) -> Translation | None:
         """Forwards requests until the beginning of one that must be examined has arrived, or until
         `finish` is called. Returns a translation that the task must continue, if any.
 
+        None while `is_open`: there is nothing to do before the client's stream wakes its reader.
+        Then `run` is called again. Requests are forwarded meanwhile.
+
         ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: no request comes."""
         client = self._client
-        self._is_open = not self._is_last
-        client.deadline.limit = self._monotonic() + self._limits.idle_timeout
+        if not self.is_open:
+            self.open()
+        is_parked = False
         try:
+            client.unpark()
             client.offer_again()
             while self._failure is None:
                 if self._waits_for_client:
@@ -130,21 +146,24 @@ class Passing:
                 # The last answer has no reader. Brokers still handle the requests before it.
                 elif client.has_ended and not client.available and len(self._unanswered) <= 1:
                     raise ConnectionEndedError(CLIENT)
-                else:
+                elif self._is_last:  # whoever stops waits for the task
                     await client.more(client.deadline.limit)
+                else:
+                    is_parked = True
+                    return None
             raise self._taken_failure()
         except TimeoutError as error:
             if self.is_idle:
                 raise
             raise self._overdue(error) from self._silence(error)
         finally:
-            self._is_open = False
+            self.is_open = is_parked
 
     # --- requests
 
     def _take_requests(self, data: memoryview) -> int:
         """Forwards the received requests that can pass. Returns their size."""
-        if not self._is_open or self._is_last or self._translated.current is not None:
+        if not self.is_open or self._is_last or self._translated.current is not None:
             return 0
         session, unanswered, upstream = self._session, self._unanswered, self._upstream
         if upstream is None or not upstream.stream.is_writable() or self._failure is not None:

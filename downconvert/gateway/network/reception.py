@@ -27,7 +27,6 @@ from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.places import NoPlaceError, Place
 from downconvert.serving.system_errors import words_of
 
-from .connection import Connection
 from .connection_log import log_handshake, log_refusal
 from .handshake import HANDSHAKE, Handshake
 from .proxy_header import Proxied, bytes_missing, parse
@@ -52,8 +51,8 @@ class Host(Protocol):
 
 
 class Reception:
-    """The new connections of one event loop. `connection` makes a connection after the handshake,
-    and `serve` serves it to its end."""
+    """The new connections of one event loop. `begin` begins to serve a client after its
+    handshake."""
 
     def __init__(
         self,
@@ -61,15 +60,13 @@ class Reception:
         loop: EventLoop,
         is_stopping: Callable[[], bool],
         spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], "asyncio.Task[None]"],
-        connection: Callable[[Stream, Place, Handshake, str], Connection],
-        serve: Callable[[Connection], Coroutine[Any, Any, None]],
+        begin: Callable[[Stream, Place, Handshake, str], None],
     ) -> None:
         self._gateway = gateway
         self._loop = loop
         self._is_stopping = is_stopping
         self._spawn = spawn
-        self._connection = connection
-        self._serve = serve
+        self._begin = begin
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[None]] = set()  # of clients before or in their handshake
 
@@ -88,9 +85,7 @@ class Reception:
         handshake = Handshake(node_id, channel.send, connection=next(self._numbers))
         if not has_header and self._gateway.certificates.server is None:
             self._settle(place)
-            connection = self._connect(channel, place, handshake)
-            if connection is not None:
-                self._spawn(lambda: self._serve(connection))
+            self._connect(channel, place, handshake)
             return
         task = self._spawn(
             lambda: self._serve_client(channel, place, handshake, has_header=has_header)
@@ -130,7 +125,7 @@ class Reception:
     async def _serve_client(
         self, channel: socket.socket, place: Place, handshake: Handshake, *, has_header: bool
     ) -> None:
-        """Shakes hands, and serves the client."""
+        """Shakes hands, and begins to serve the client."""
         task = asyncio.current_task()
         assert task is not None
         if has_header:
@@ -141,13 +136,9 @@ class Reception:
             self._keep(place, task)
         tls = self._gateway.certificates.server
         if tls is None:
-            connection = self._connect(channel, place, handshake)
+            self._connect(channel, place, handshake)
         else:
-            connection = await self._handshake(tls, channel, place, handshake)
-        self._tasks.discard(task)
-        del channel, handshake, task  # ten thousand connections may hold them
-        if connection is not None:
-            await self._serve(connection)
+            await self._handshake(tls, channel, place, handshake)
 
     async def _find(
         self, channel: socket.socket, place: Place, handshake: Handshake
@@ -181,10 +172,8 @@ class Reception:
             data += piece
         return parse(data)
 
-    def _connect(
-        self, channel: socket.socket, place: Place, handshake: Handshake
-    ) -> Connection | None:
-        """The connection of a client without TLS. None: the system has no room for it."""
+    def _connect(self, channel: socket.socket, place: Place, handshake: Handshake) -> None:
+        """Begins to serve a client without TLS, unless the system has no room for it."""
         client = Stream(CLIENT)
         try:
             reached = handshake.reached or channel.getsockname()[0]
@@ -192,13 +181,13 @@ class Reception:
         except OSError as error:
             place.release()
             self._refuse(channel, place.address, NoPlaceError(words_of(error)))
-            return None
-        return self._connection(client, place, handshake, reached)
+        else:
+            self._begin(client, place, handshake, reached)
 
     async def _handshake(
         self, tls: ssl.SSLContext, channel: socket.socket, place: Place, handshake: Handshake
-    ) -> Connection | None:
-        """Shakes hands. None: the handshake has failed."""
+    ) -> None:
+        """Shakes hands, and begins to serve the client."""
         gateway = self._gateway
         client = Stream(CLIENT)
         HANDSHAKE.set(handshake)
@@ -215,8 +204,8 @@ class Reception:
                 channel.close()
                 raise
             self._log_failed_handshake(place.address, handshake, error)
-            return None
-        return self._connection(client, place, handshake, reached)
+        else:
+            self._begin(client, place, handshake, reached)
 
     def _log_failed_handshake(self, address: str, handshake: Handshake, error: OSError) -> None:
         is_gone = isinstance(error, GONE) and not handshake.refusal

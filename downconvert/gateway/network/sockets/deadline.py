@@ -4,10 +4,29 @@ One timer serves many waits. It is set again only when it fires too early, not f
 connections wait thousands of times before one wait takes too long."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 
-def wake(waiter: "asyncio.Future[None] | None") -> None:
+class Parked:
+    """Stands for the future of a task that does not exist while nothing happens. `resume`: called
+    once, when the wait ends. It makes the task."""
+
+    __slots__ = ("_resume",)
+
+    def __init__(self, resume: Callable[[], None]) -> None:
+        self._resume: Callable[[], None] | None = resume
+
+    def done(self) -> bool:
+        return self._resume is None
+
+    def set_result(self, _: None) -> None:
+        resume, self._resume = self._resume, None
+        assert resume is not None
+        resume()
+
+
+def wake(waiter: "asyncio.Future[None] | Parked | None") -> None:
     """Ends a wait, if there is one."""
     if waiter is not None and not waiter.done():
         waiter.set_result(None)
@@ -33,20 +52,29 @@ class Deadline:
         self.limit = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | Parked | None = None
         self._is_over = False  # whether the current wait has reached its limit
 
     async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
         """Waits for the future. TimeoutError: it is not done by the limit."""
-        self._is_over = False
-        if limit is not None:
-            self._waiter = waiter
-            self.move(limit)
+        self.begin(waiter, limit)
         try:
             await waiter
         finally:
             self._waiter = None
-        if self._is_over:  # a future with the error would refer to this frame, and it to the future
+        self.end()
+
+    def begin(self, waiter: "asyncio.Future[None] | Parked", limit: float | None) -> None:
+        """Begins a wait that reaches its limit at this time."""
+        self._is_over = False
+        if limit is not None:
+            self._waiter = waiter
+            self.move(limit)
+
+    def end(self) -> None:
+        """Ends the wait, if there is one. TimeoutError: it has reached its limit."""
+        self._waiter, is_over, self._is_over = None, self._is_over, False
+        if is_over:  # a future with the error would refer to this frame, and it to the future
             raise TimeoutError
 
     def move(self, limit: float) -> None:

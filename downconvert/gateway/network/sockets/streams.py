@@ -14,7 +14,7 @@ from typing import Final
 from records.files.sends import NOTHING
 from records.units import KiB
 
-from .deadline import Deadline, wake
+from .deadline import Deadline, Parked, wake
 from .ended import ConnectionEndedError, StalledError, taken_failure
 from .receiver import SCRATCH, SCRATCH_SIZE, Receiver
 from .tcp import last_bytes, unsent
@@ -65,7 +65,7 @@ class Stream(asyncio.BufferedProtocol):
         self._is_paused = self._is_lost = False
         self._abort_timer: asyncio.TimerHandle | None = None  # after closing
         self.deadline = Deadline()
-        self._reader: asyncio.Future[None] | None = None
+        self._reader: asyncio.Future[None] | Parked | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
         self.beside: asyncio.Future[None] | None = None
@@ -164,8 +164,19 @@ class Stream(asyncio.BufferedProtocol):
         self._reader = asyncio.get_running_loop().create_future()
         await self.deadline.wait(self._reader, limit)
 
+    def park(self, waiter: Parked, limit: float) -> None:
+        """As `more`, for a connection without a task."""
+        self.resume_reading()
+        self._reader = waiter
+        self.deadline.begin(waiter, limit)
+
+    def unpark(self) -> None:
+        """Ends the wait that `park` has begun, if any. TimeoutError: it has reached its limit."""
+        self._reader = None
+        self.deadline.end()
+
     def wake(self) -> None:
-        """Resumes the task that waits in `more`."""
+        """Resumes the task that waits in `more`, or ends the wait that `park` has begun."""
         wake(self._reader)
 
     def offer_again(self) -> None:

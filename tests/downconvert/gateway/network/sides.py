@@ -55,6 +55,7 @@ class Side:
         self.deadline = Timer()
         self.copied: list[int] = []
         self._waiter: asyncio.Future[None] | None = None
+        self._time_out: Exception | None = None
 
     def is_writable(self) -> bool:
         return self.may_write
@@ -69,12 +70,22 @@ class Side:
 
     async def more(self, limit: float) -> None:
         self.deadline.limits.append(limit)
+        await self.parked()
+        self.unpark()
+
+    async def parked(self) -> None:
+        """Waits between two calls of `run`."""
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
+    def unpark(self) -> None:
+        error, self._time_out = self._time_out, None
+        if error is not None:
+            raise error
+
     def time_out(self, error: Exception) -> None:
-        assert self._waiter is not None
-        self._waiter.set_exception(error)
+        self._time_out = error
+        self.wake()
 
     def offer_again(self) -> None:
         if self.available:
@@ -151,9 +162,17 @@ class Between:
         self.passing.reach(self.upstream)  # type: ignore[arg-type]
 
     async def begin(self) -> "asyncio.Task[Any]":
-        task = asyncio.create_task(self.passing.run())
+        task = asyncio.create_task(self._run())
         await asyncio.sleep(0)
         return task
+
+    async def _run(self) -> Any:
+        """As the connection runs it: again after each wait."""
+        while True:
+            found = await self.passing.run()
+            if not self.passing.is_open:
+                return found
+            await self.client.parked()
 
     def rows(self, name: str = "requests") -> dict[tuple[str, int], int]:
         rows = self.session.shared.census.rows()

@@ -1,8 +1,11 @@
 """One client's connection: what ends it, what is counted of it, and how long it is kept."""
 
+import asyncio
+import gc
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -272,3 +275,27 @@ def test_a_failed_login_is_answered_and_then_ends(
         assert client.has_ended()
         wait_for(lambda: running.figures().ends[End.LOGIN] == 1)
     assert "[failed_login after 1 " in ends(log)[0].getMessage()
+
+
+def tasks() -> int:
+    return sum(isinstance(one, asyncio.Task) and not one.done() for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("version", [2, 12])
+def test_an_idle_client_has_no_task(behind: tuple[Broker, int], version: int) -> None:
+    """Neither before its first request nor after the last one, nor while requests pass."""
+    with gateway(behind[1]) as running, ExitStack() as stack:
+        wait_for(lambda: running.cluster_failure is None)
+        before = tasks()
+        clients = [stack.enter_context(Wire(running.address)) for _ in range(5)]
+        wait_for(lambda: len(running.connections) == len(clients))
+        assert tasks() <= before
+        for _ in range(3):
+            for client in clients:
+                client.ask(ApiKey.Metadata, 1, NONE)
+                client.ask(ApiKey.Fetch, version, fetch_body(0))
+        wait_for(lambda: tasks() <= before)
+        for client in clients:
+            client.socket.close()
+        wait_for(lambda: not running.connections)
+        assert running.figures().ends == {End.CLIENT: len(clients)}

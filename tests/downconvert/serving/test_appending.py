@@ -142,6 +142,33 @@ def test_keys_and_times_as_the_topic_wants_them(magic: int, codec: Codec) -> Non
         assert prepare(data, replace(narrow, is_append_time=True), NOW) is not None
 
 
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("magic", [V1, V2])
+@pytest.mark.parametrize(("before", "after"), [(DAY, HOUR), (HOUR, DAY)])
+def test_records_before_now_and_after_it_have_limits_of_their_own(
+    before: int, after: int, magic: int, codec: Codec
+) -> None:
+    """Whether the records are rewritten or not, and whether or not another record is late."""
+    config = replace(CONFIG, before_max=before, after_max=after)
+    for timestamp, is_taken in [
+        (NOW - before, True),
+        (NOW - before - 1, False),
+        (NOW + after, True),
+        (NOW + after + 1, False),
+    ]:
+        records = [replace(RECORDS[0], timestamp=NOW), replace(RECORDS[1], timestamp=timestamp)]
+        data = memoryview(build(records, magic=magic, codec=codec))
+        if is_taken:
+            assert prepare(data, config, NOW) is not None
+            continue
+        with pytest.raises(RefusedRecordsError) as caught:
+            prepare(data, config, NOW)
+        assert [index for index, _ in caught.value.records] == [1]
+
+
 LATE = NOW + HOUR + 1
 TIMES = [  # the producer's kind of timestamp, its timestamp, by the topic's kind: is it taken?
     (CREATE, NOW, True, True),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.serving import buffered_send
 from downconvert.serving.buffered_send import (
     BufferedConversion,
     BufferedSend,
@@ -170,3 +171,21 @@ def test_bytes_with_several_holders_are_there_until_the_last_one_lets_go(holders
         assert (kept.data, room.held) == (whole, held)
         kept.release()
     assert (kept.data, room.held) == (b"", 0)
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_all_pieces_of_a_range_together_have_a_limit(
+    monkeypatch: pytest.MonkeyPatch, excess: int
+) -> None:
+    room = MemoryBudget(10_000_000)
+    records = MemoryRecords(b"".join(batch(n, size=30_000) for n in range(20)))
+    size = kept_of(records, room).size
+    assert size > 500_000, "of many pieces"
+    monkeypatch.setattr(buffered_send, "BUFFERED_SIZE_MAX", size - excess)
+    if not excess:
+        assert kept_of(records, room).size == size
+        return
+    with pytest.raises(NoMemoryError) as raised:
+        kept_of(records, room)
+    assert raised.value.is_large
+    assert room.left == 10_000_000

@@ -71,6 +71,19 @@ def test_clients_that_have_not_logged_in_give_up_their_places_the_oldest_first()
     assert len(places) == 4
 
 
+@pytest.mark.parametrize("order", ["abbcd", "bbacd", "acdbb"])
+def test_the_address_with_the_most_unsettled_places_loses_one(order: str) -> None:
+    """Whichever address came first or last, and however many places others have settled."""
+    places, evicted = Places(), list[str]()
+    for _ in range(3):
+        settled(places, "c")
+    for number, address in enumerate(order):
+        place = places.take(address, MANY, MANY)
+        place.on_evicted = lambda name=f"{address}{number}": evicted.append(name)
+    settled(places, "e", 3 + len(order))
+    assert evicted == [f"b{order.index('b')}"]
+
+
 def test_an_address_that_is_full_evicts_its_own() -> None:
     places, evicted = Places(), list[str]()
     for address in "ab":

@@ -128,6 +128,61 @@ def test_a_writer_that_waited_for_an_empty_queue_may_queue_as_much_as_before() -
     with_stream(use)
 
 
+@pytest.mark.parametrize("way", ["resumed", "lent", "offered"])
+def test_a_full_buffer_is_not_read_into_whoever_resumes(way: str) -> None:
+    """A read into no room would look like the end of the connection."""
+    data = bytes(range(256)) * (2 * BUFFER_SIZE // 256)
+
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.setblocking(False)
+        sending = asyncio.create_task(asyncio.get_running_loop().sock_sendall(theirs, data))
+        await stream.ensure(BUFFER_SIZE)
+        stream.on_arrival = lambda _: 0
+        if way == "resumed":
+            stream.resume_reading()
+        elif way == "lent":
+            copy, head = stream.lend(0)
+            assert not head
+            stream.take_back(copy)
+        else:
+            stream.offer_again()
+        await asyncio.sleep(0.02)
+        assert not stream.has_ended
+        assert stream.available == data[:BUFFER_SIZE]
+        stream.on_arrival = None
+        got = bytearray()
+        while len(got) < len(data):
+            await stream.ensure(1)
+            got += stream.available
+            stream.consume(len(stream.available))
+        await sending
+        assert got == data
+
+    with_stream(use)
+
+
+def test_what_is_written_past_the_transport_follows_what_was_sent_before() -> None:
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.setblocking(False)
+        loop, sent = asyncio.get_running_loop(), 0
+        while not stream.transport.get_write_buffer_size():
+            sent += stream.send(bytes(PIECE))
+        directing = asyncio.create_task(stream.direct())
+        await asyncio.sleep(0.01)
+        assert not directing.done(), "the queue is not empty"
+        got = bytearray()
+        while len(got) < sent:
+            got += await loop.sock_recv(theirs, sent)
+        copy = await directing
+        assert copy is not None
+        with copy:
+            copy.send(b"after")
+            got += await loop.sock_recv(theirs, 5)
+        assert got == bytes(sent) + b"after"
+
+    with_stream(use)
+
+
 def test_an_end_is_an_end_with_and_without_a_buffer() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         theirs.sendall(b"half")

@@ -15,6 +15,7 @@ from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.places import NoPlaceError
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
@@ -303,3 +304,31 @@ def test_brokers_without_a_port_are_named_while_others_are_noted() -> None:
     unserved[0] = Reason()
     assert running.unready()[-1] == "broker 0: in use"
     assert running.unready()[-1] == "broker 1: another"
+
+
+def test_all_connections_and_those_of_an_address_have_limits_of_their_own() -> None:
+    limits = Limits(connections=3, connections_per_address=2)
+    one = Gateway(GatewayConfig(bootstrap=(Address(LOOPBACK, 9),), limits=limits))
+    try:
+        for address in ("10.0.0.1", "10.0.0.1"):
+            one.admit(address).settle()
+        with pytest.raises(NoPlaceError, match="it has 2 connections already"):
+            one.admit("10.0.0.1")
+        one.admit("10.0.0.2").settle()
+        with pytest.raises(NoPlaceError, match="there are 3 connections already"):
+            one.admit("10.0.0.3")
+    finally:
+        one.pool.close()
+
+
+def test_a_balancers_connections_are_limited_in_all_only() -> None:
+    """Its clients' addresses are not known yet."""
+    limits = Limits(connections=3, connections_per_address=1)
+    one = Gateway(GatewayConfig(bootstrap=(Address(LOOPBACK, 9),), limits=limits))
+    try:
+        for _ in range(3):
+            one.admit_balancer("10.0.0.1").settle()
+        with pytest.raises(NoPlaceError, match="already"):
+            one.admit_balancer("10.0.0.1")
+    finally:
+        one.pool.close()

@@ -111,6 +111,30 @@ def test_a_header_that_cannot_be(field: str, to: int, expected: ErrorCode) -> No
     assert refusal(damaged(build(RECORDS, magic=V2), field=field, to=to)) is expected
 
 
+@pytest.mark.parametrize("magic", [V0, V1])
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_an_older_topic_has_no_producers_with_ids(
+    magic: int, transactional: bool, codec: Codec
+) -> None:
+    """Their records would lose the id, and with it what tells duplicates."""
+    data = bytes(
+        build(
+            RECORDS,
+            magic=V2,
+            codec=codec,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=transactional,
+        )
+    )
+    older = replace(CONFIG, magic=magic)
+    assert refusal(data, older) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert prepare(memoryview(data), CONFIG, NOW) is not None
+    assert prepare(memoryview(build(RECORDS, magic=V2, codec=codec)), older, NOW) is not None
+
+
 @pytest.mark.parametrize("codec", Codec)
 def test_records_that_are_none_are_refused(codec: Codec) -> None:
     data = build(RECORDS, magic=V2, codec=codec)

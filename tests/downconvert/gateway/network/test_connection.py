@@ -234,6 +234,20 @@ def test_a_request_that_does_not_arrive_whole_in_time_is_its_clients_end(
     assert f": {line}" in ends(log)[0].getMessage()
 
 
+@pytest.mark.parametrize("sent", [1, 3, 4, 5, 12])
+def test_the_beginning_of_a_request_has_the_time_of_a_whole_one(
+    behind: tuple[Broker, int], sent: int
+) -> None:
+    """No other limit applies to it, however few of its bytes arrive."""
+    limits = Limits(receive_timeout=0.2, idle_timeout=20.0, request_timeout=25.0)
+    with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
+        client.ask(ApiKey.Metadata, 1, NONE)
+        client.socket.sendall(framed(ApiKey.Metadata, 1, NONE)[:sent])
+        client.socket.settimeout(10.0)
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.TIMEOUT] == 1)
+
+
 def test_the_log_says_that_a_place_went_to_another_client(
     behind: tuple[Broker, int], log: pytest.LogCaptureFixture
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy
+from downconvert.access.rights import Access
 from downconvert.gateway.network.upstream import framed
 from downconvert.gateway.session import fetching, repeated
 from downconvert.gateway.session.exchanges import Ask, Turn
@@ -294,3 +295,21 @@ def test_damaged_answers_are_left_to_the_exchange_or_answered_alike(version: int
         changed[at] ^= 1 << random.randrange(8)
         same(version, COMMITTED, bytes(changed))
         same(version, COMMITTED, LENGTH.pack(at - 4) + whole[4:at])
+
+
+@pytest.mark.parametrize(
+    "access", [Access(topics=("t",)), Access(consumer_byte_rate=1e9), Access()]
+)
+def test_fetches_whose_topics_or_rates_are_checked_are_never_repeated(
+    tmp_path: Path, access: Access
+) -> None:
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        gateway(port, access=access) as running,
+        Wire(running.address) as client,
+    ):
+        for _ in range(3):
+            (part,) = client.ask(ApiKey.Fetch, 2, fetch_body(0)).responses[0].partitions
+            assert part.error_code == 0
+        (connection,) = running.connections
+        assert bool(connection.session.repeated) == (access == Access())

@@ -12,6 +12,8 @@ from downconvert.serving.fetch_assembly import (
     error_code_of,
     first_visible,
     hard_size,
+    has_record_from,
+    has_visible_record,
     may_join_next,
 )
 from downconvert.storage import OffsetOutOfRangeError, StorageError
@@ -136,3 +138,20 @@ def test_an_estimate_of_what_converts_to_nothing_is_cut_at_a_hard_limit(
     lazy = LazyDownConvertRecords(records, 1, 0, policy)
     assert lazy.size > 1
     assert hard_size(lazy.size, limit, lazy.head) == size
+
+
+@pytest.mark.parametrize(
+    ("data", "offset", "is_seen"),
+    [
+        (batch(20), 0, True),
+        (batch(20), 20, True),
+        (batch(20), 21, False),
+        (MARKER, 0, False),  # its header alone looks like that of a batch with one record
+        (MARKER, 20, False),
+    ],
+)
+def test_a_marker_is_no_record_that_a_client_sees(data: bytes, offset: int, is_seen: bool) -> None:
+    records = MemoryRecords(data)
+    (header,) = records.batches()
+    assert has_visible_record(header, offset) is is_seen
+    assert has_record_from(records, header, offset) is is_seen

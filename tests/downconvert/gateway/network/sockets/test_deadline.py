@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.gateway.network.sockets.deadline import Deadline
+from downconvert.gateway.network.sockets.deadline import Deadline, Parked, wake
 
 WAITS = 1000
 
@@ -101,3 +101,22 @@ def test_no_timer_is_left_when_it_is_closed() -> None:
         await asyncio.sleep(1.0)
 
     assert with_clock(use).now == 1.0
+
+
+def test_a_wait_without_a_task_calls_back_once_and_says_whether_time_is_up() -> None:
+    async def use(clock: Clock, deadline: Deadline) -> None:
+        for is_late in (False, True, False):
+            calls: list[str] = []
+            parked = Parked(lambda calls=calls: calls.append("resumed"))
+            deadline.begin(parked, clock.now + 60.0)
+            await asyncio.sleep(61.0 if is_late else 59.0)
+            assert calls == ["resumed"] * is_late
+            wake(parked)
+            wake(parked)
+            assert calls == ["resumed"]
+            if is_late:
+                with pytest.raises(TimeoutError):
+                    deadline.end()
+            deadline.end()  # nothing is left of it
+
+    with_clock(use)

@@ -50,6 +50,45 @@ def test_paths(given: dict[str, str], paths: tuple[str, ...]) -> None:
     assert Options.parse(given).paths == paths
 
 
+@pytest.mark.parametrize("is_managed", ["false", None])
+def test_a_table_with_a_location_is_read_there(is_managed: str | None) -> None:
+    given = {"location": "/warehouse/t"}
+    given |= {} if is_managed is None else {"is_managed_location": is_managed}
+    assert Options.parse(given).paths == ("/warehouse/t",)
+    assert Options.parse({"path": "/logs", **given}).paths == ("/logs",)
+
+
+def test_a_location_that_spark_chose_holds_no_logs() -> None:
+    given = {"location": "/warehouse/t", "is_managed_location": "true"}
+    with pytest.raises(ValueError, match="no path"):
+        Options.parse(given)
+    assert Options.parse({"path": "/logs", **given}).paths == ("/logs",)
+
+
+def test_compacted_topics_by_name_and_by_wildcard() -> None:
+    options = parsed(compacted="orders, audit-*")
+    declared = [options.is_compacted(name) for name in ("orders", "audit-eu", "orders2", "audit")]
+    assert declared == [True, True, False, False]
+    assert not parsed().is_compacted("orders")
+
+
+@pytest.mark.parametrize("time", [0, 5])
+def test_a_timestamp_of_all_partitions_overrides_one_by_partition(time: int) -> None:
+    """Also 0: a timestamp is not absent for being the earliest one."""
+    given = {
+        "startingTimestamp": str(time),
+        "endingTimestamp": str(time),
+        "startingOffsetsByTimestamp": '{"a":{"0":3}}',
+        "endingOffsetsByTimestamp": '{"a":{"0":4}}',
+    }
+    options = parsed(**given)
+    assert (options.starting_time("a", 0), options.ending_time("a", 0)) == (time, time)
+    del given["startingTimestamp"], given["endingTimestamp"]
+    options = parsed(**given)
+    assert (options.starting_time("a", 0), options.ending_time("a", 0)) == (3, 4)
+    assert (options.starting_time("a", 1), options.ending_time("a", 1)) == (None, None)
+
+
 def test_topics_by_name_by_wildcard_and_by_pattern() -> None:
     assert takes(parsed(topics="orders, audit-*"), "orders", "audit-eu") == [True, True]
     assert takes(parsed(topics="orders"), "orders2", "my.orders") == [False, False]
@@ -91,6 +130,15 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"verifyCrc": "yes"}, "verifyCrc is true or false"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),
         ({"maxPartitionBytes": "1023k"}, "maxPartitionBytes is a number of bytes from 1048576"),
+        ({"minPartitions": "0"}, "minPartitions is a number from 1 on"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is a number from 1 on"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger is a number of bytes"),
+        ({"isolation": "committed"}, "isolation is read_uncommitted or read_committed"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
+        ({"columns": " , "}, "columns names none"),
+        ({"topics": "a", "topicsPattern": "a"}, "give one of assign, topics"),
+        ({"topics": "a", "assign": '{"a":[0]}'}, "give one of assign, topics"),
+        ({"assign": '{"a":[0]}', "topicsPattern": "a"}, "give one of assign, topics"),
         ({"maxPartitionBytes": "64mm"}, "maxPartitionBytes is a number of bytes"),
         ({"maxRecordBytes": "2g"}, "maxRecordBytes is a number of bytes from 1 to"),
         ({"partitions": "0-9999999"}, "are too many"),

@@ -39,3 +39,29 @@ def test_a_schema_of_the_users_names_columns_that_there_are() -> None:
 def test_damage_has_a_column_of_its_own() -> None:
     schema = schema_of(options(mode="PERMISSIVE"))
     assert schema.fields[-1] == StructField("_corrupt", CORRUPT)
+
+
+@pytest.mark.parametrize("level", ["batch", "count", "split"])
+def test_only_records_have_headers(level: str) -> None:
+    assert "headers" not in schema_of(options(level=level, includeHeaders="true")).names
+
+
+@pytest.mark.parametrize(
+    ("level", "has_one"), [("record", True), ("batch", True), ("count", False), ("split", False)]
+)
+def test_damage_has_a_column_where_rows_are_read(level: str, has_one: bool) -> None:
+    given = options(level=level, mode="PERMISSIVE", columnNameOfCorruptRecord="bad")
+    assert ("bad" in schema_of(given).names) is has_one
+    assert "bad" not in schema_of(options(level=level, columnNameOfCorruptRecord="bad")).names
+
+
+def test_the_column_of_damage_has_a_name_of_its_own() -> None:
+    with pytest.raises(ValueError, match="value is taken"):
+        schema_of(options(mode="PERMISSIVE", columnNameOfCorruptRecord="value"))
+
+
+def test_columns_come_in_the_order_in_which_they_were_given() -> None:
+    given = options(columns="offset, _corrupt,key", mode="PERMISSIVE")
+    assert schema_of(given).names == ["offset", "_corrupt", "key"]
+    with pytest.raises(ValueError, match="columns: no headers; there are key, value"):
+        schema_of(options(columns="offset,headers"))

@@ -11,7 +11,7 @@ Not here: what a run adds (export_plan.py), and the kinds of targets: a director
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import Step, no_step
@@ -25,37 +25,6 @@ from .export_stored import archive
 from .export_stored_notes import StoredNotes
 
 EVERYTHING: Final[Mapping[str, str]] = {}
-
-
-def export(
-    session: SparkSession,
-    paths: Sequence[str],
-    target: str,
-    *,
-    topics: Sequence[str] = (),
-    committed: bool = False,
-    skip_damaged: bool = False,
-    past_high_watermark: bool = False,
-    repair: bool = False,
-    between: Mapping[str, str] = EVERYTHING,
-    step: Step = no_step,
-) -> DataFrame:
-    """Adds the records below the paths to `target`, as `run` does; returns all records of the
-    target."""
-    result = run(
-        session,
-        paths,
-        target,
-        topics=topics,
-        committed=committed,
-        skip_damaged=skip_damaged,
-        past_high_watermark=past_high_watermark,
-        repair=repair,
-        between=between,
-        step=step,
-    )
-    assert result.archive is not None
-    return result.archive
 
 
 def run(

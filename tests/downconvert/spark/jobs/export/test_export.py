@@ -3,12 +3,13 @@ archive stays there."""
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from downconvert.spark.jobs.export import export_directory, export_noted
-from downconvert.spark.jobs.export.export import export
+from downconvert.spark.jobs.export.export import run
 from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
@@ -16,6 +17,13 @@ from records import Codec
 from tests.downconvert.storage.logs import batch, segment
 
 DAY = 86_400_000  # milliseconds
+
+
+def export(*given: Any, **options: Any) -> DataFrame:
+    """Runs an export; all records of the target."""
+    archive = run(*given, **options).archive
+    assert archive is not None
+    return archive
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.spark.options.schemas import TIMESTAMP
-from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.gather import within_datetime
 from downconvert.spark.plan.planner import plan
 from downconvert.spark.read.rows import read_records
@@ -49,7 +49,6 @@ COLUMNS: Final = pa.schema(
     ]
 )
 KEYS: Final = pa.schema([COLUMNS.field("key"), COLUMNS.field("offset")])
-EVERYTHING: Final = Bounds()
 
 
 @dataclass(frozen=True, slots=True)

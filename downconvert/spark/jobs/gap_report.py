@@ -19,7 +19,7 @@ from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.spark.options.schemas import CORRUPT, arrow_schema
-from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.planner import plan_logs
 from downconvert.spark.read.batches import read_batches
 
@@ -36,7 +36,6 @@ RESULT: Final = pa.schema(
         ("why", pa.string()),
     ]
 )
-EVERYTHING: Final = Bounds()
 COLUMN: Final = "_corrupt"
 
 

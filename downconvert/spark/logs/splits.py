@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from downconvert.spark.options.options import PARTITION_BYTES_MIN
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from records.units import MiB
@@ -26,9 +27,6 @@ OPEN_COST: Final = 4 * MiB
 
 # A driver plans this many in a minute, and holds them in a gigabyte. More data gets larger tasks.
 TASKS_MAX: Final = 100_000
-
-# The smallest task. A smaller one costs more to start than to run.
-SIZE_MIN: Final = MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def task_size(sizes: Sequence[int], size_max: int, tasks_min: int | None = None)
     get at most TASKS_MAX tasks."""
     total = sum(sizes) + OPEN_COST * len(sizes)
     if tasks_min is not None:
-        size_max = min(size_max, max(SIZE_MIN, sum(sizes) // tasks_min))
+        size_max = min(size_max, max(PARTITION_BYTES_MIN, sum(sizes) // tasks_min))
     # Two neighbouring groups together exceed a task's bytes, or they would be one group.
     return max(size_max, -(-2 * total // TASKS_MAX))
 

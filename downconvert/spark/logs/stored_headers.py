@@ -110,8 +110,3 @@ def last_batch(file: SegmentFile) -> LastBatch:
         except CorruptRecordsError:
             is_damaged = True
     return LastBatch(found, is_damaged)
-
-
-def last_header(file: SegmentFile) -> BatchHeader | None:
-    """The header of `last_batch`."""
-    return last_batch(file).header

@@ -18,7 +18,7 @@ from .completeness import (
 )
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
-from .stored_headers import headers_near, last_header
+from .stored_headers import headers_near, last_batch
 
 
 def whole_log(
@@ -51,7 +51,7 @@ def whole_log(
 def known_end(last: SegmentFile, at: int) -> int:
     """The end offset of a log by its last segment, but not below `at`; OFFSET_MAX: damage hides
     it."""
-    header = last_header(last) if last.size else None
+    header = last_batch(last).header if last.size else None
     end = at if header is None else max(at, header.last_offset + 1)
     return OFFSET_MAX if is_damaged_after(last, end) else end
 

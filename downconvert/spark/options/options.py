@@ -137,8 +137,9 @@ class Options:
             topics_pattern=reader.pattern("topicsPattern"),
             assigned=reader.json("assign", parse_assigned),
             partitions=reader.integers("partitions"),
-            starting=reader.offsets("startingOffsets", LATEST if streaming else EARLIEST),
-            ending=reader.offsets("endingOffsets", LATEST),
+            starting=reader.json("startingOffsets", StartingPoint.parse)
+            or (LATEST if streaming else EARLIEST),
+            ending=reader.json("endingOffsets", StartingPoint.parse) or LATEST,
             starting_timestamp=reader.integer("startingTimestamp"),
             ending_timestamp=reader.integer("endingTimestamp"),
             starting_offsets_by_timestamp=reader.json(
@@ -394,7 +395,3 @@ class _Reader:
     def json(self, name: str, parse: Callable[[str, str], Parsed]) -> Parsed | None:
         text = self.take(name)
         return None if text is None else parse(text, name)
-
-    def offsets(self, name: str, default: StartingPoint) -> StartingPoint:
-        text = self.take(name)
-        return default if text is None else StartingPoint.parse(text, name)

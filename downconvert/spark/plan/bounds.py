@@ -97,6 +97,9 @@ class Bounds:
         return replace(self, **{name: min(value, getattr(self, name))})
 
 
+EVERYTHING: Final = Bounds()
+
+
 def _values(found: Any, kind: str) -> list[int]:
     """The values in a filter, as integers; empty if they are unknown."""
     given = getattr(found, "value", None)

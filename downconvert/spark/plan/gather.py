@@ -18,7 +18,7 @@ from records.backend import ArrowColumns
 from records.kernel import ROW_FIELDS, Buffer
 from records.kernel_functions import Binary, HeaderLists
 
-from .bounds import Bounds
+from .bounds import INT64_MAX, INT64_MIN, Bounds
 
 FIELDS: Final = len(ROW_FIELDS)
 AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}
@@ -29,7 +29,6 @@ TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
 # Python's datetime ends with the year 9999. A day is left for time zones.
 DATETIME_MAX: Final = 253_402_214_400_000  # milliseconds
 DATETIME_MIN: Final = -62_135_510_400_000
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 # Limits of a record batch: large enough to outweigh the cost of passing it on, and small enough for
 # the processor's cache.

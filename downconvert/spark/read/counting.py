@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
-from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.bounds import EVERYTHING, Bounds
 from records import CorruptRecordsError
 from records.formats import V2
 
@@ -31,7 +31,7 @@ def read_counts(split: Split, options: Options, bounds: Bounds, schema: Any) -> 
     if options.mode is Mode.PERMISSIVE:
         options = replace(options, mode=Mode.DROPMALFORMED)  # damage must add no row to the count
     count = None
-    if not split.aborted and bounds == Bounds():
+    if not split.aborted and bounds == EVERYTHING:
         count = _from_headers(split, options)
     if count is None:
         count = sum(map(len, read_records(split, options, bounds, OFFSET)))
@@ -41,7 +41,9 @@ def read_counts(split: Split, options: Options, bounds: Bounds, schema: Any) -> 
 
 def _from_headers(split: Split, options: Options) -> int | None:
     """The number of records; None: headers do not have it."""
-    entries = Entries(split, options, lambda other: read_records(other, options, Bounds(), OFFSET))
+    entries = Entries(
+        split, options, lambda other: read_records(other, options, EVERYTHING, OFFSET)
+    )
     count, near, after = 0, entries.position, split.segment.base_offset
     try:
         while entries.position < entries.end:

@@ -7,7 +7,7 @@ import socket
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,7 +17,7 @@ from downconvert.spark.errors import DataLossError, NotMountedError, SegmentChan
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import arrow_schema, check_wanted
-from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.bounds import EVERYTHING, Bounds
 from downconvert.spark.plan.planned import rows_of
 from downconvert.spark.plan.planner import plan
 
@@ -26,8 +26,6 @@ from .counting import read_counts
 from .rows import read_records
 from .state_tables import StateTable
 from .workers import spare_what_is_loaded
-
-EVERYTHING: Final = Bounds()
 
 
 @dataclass

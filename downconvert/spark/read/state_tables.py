@@ -21,13 +21,12 @@ from downconvert.internal_topics.transaction import NO_ID
 from downconvert.spark.errors import CorruptStateError
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Level, Mode, Options
-from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.gather import DATETIME_MAX, MICROSECONDS, ROWS_MAX
 from downconvert.storage.checkpoints.metadata import topic_id_text
 
 from .rows import read_records
 
-EVERYTHING: Final = Bounds()
 COLUMNS: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64())])
 GROUP: Final = "Group"  # suffix of a record's name, after the group's type
 

@@ -13,8 +13,9 @@ from downconvert.spark.logs.places import Json, Place, from_json, to_json
 from downconvert.spark.logs.trees import is_elsewhere
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import check_wanted
+from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.planner import tasks_of
-from downconvert.spark.read.reader import EVERYTHING, Task, read_splits
+from downconvert.spark.read.reader import Task, read_splits
 
 from .follow import LogFollower, Offsets
 from .followed_mounted import MountedLogs

@@ -13,8 +13,9 @@ import pytest
 
 from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import V0, V1, V2
-from tests.downconvert.spark.reading import Row, expected, packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+from .reading import Row, expected, packed, rows
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT

@@ -20,7 +20,7 @@ from downconvert.spark.logs.stored_headers import (
     files_with,
     header_of,
     headers_of,
-    last_header,
+    last_batch,
 )
 from downconvert.spark.logs.stored_trees import OF_PARTITION
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
@@ -71,7 +71,7 @@ def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
     """As `known_epoch`, or else that of the last batch before the offset: the log may end there."""
     known = known_epoch(log, facts, offset)
     last = [file for file in log.segments if file.base_offset < offset and file.size][-1:]
-    header = last_header(last[0]) if known == UNKNOWN and last else None
+    header = last_batch(last[0]).header if known == UNKNOWN and last else None
     return known if header is None or header.last_offset >= offset else header.leader_epoch
 
 

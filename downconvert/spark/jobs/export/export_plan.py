@@ -16,7 +16,7 @@ from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.logs.completeness import behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
-from downconvert.spark.logs.stored_headers import last_header
+from downconvert.spark.logs.stored_headers import last_batch
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
@@ -152,7 +152,7 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
     else:
         if not last.blobs:  # as it is now
             last = replace(last, size=last.open().size)
-        header = last_header(last) if last.size else None
+        header = last_batch(last).header if last.size else None
         end = last.base_offset if header is None else header.last_offset + 1
         is_sound = not is_damaged_after(last, end)
         if not is_sound:  # more of the log may follow the damage, and other copies may fill it

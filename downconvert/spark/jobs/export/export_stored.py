@@ -31,7 +31,7 @@ from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.spark.options.schemas import arrow_schema, schema_of
-from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.planner import plan_logs
 from downconvert.spark.read.rows import read_records
 from downconvert.spark.stores.stores import below, is_stored, read, write
@@ -60,7 +60,6 @@ NO_TIMESTAMP_TYPE: Final = -1
 NOTHING: Final[Json] = dict.fromkeys(RESULT.names)
 
 Lost: TypeAlias = dict[TopicPartition, list[Range]]
-EVERYTHING: Final = Bounds()
 
 
 class Written(NamedTuple):

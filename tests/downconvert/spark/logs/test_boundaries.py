@@ -1,5 +1,6 @@
 """Batch boundaries that an index leads to."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -101,6 +102,19 @@ def test_an_entry_with_too_low_an_offset_skips_no_old_messages(
         for path in (tmp_path / "a-0", packed(tmp_path / "a-0")):
             found = [row["offset"] for row in rows(path, **options)]
             assert found == list(range(at, 4 * count))
+    boundaries.close()
+
+
+@pytest.mark.parametrize("listed", range(1, 6))
+def test_no_boundary_is_at_or_after_the_end_of_a_log_that_has_grown(
+    tmp_path: Path, listed: int
+) -> None:
+    """The index leads to batches that came after the log was listed."""
+    boundaries = boundaries_of(replace(made(tmp_path), size=listed * SIZE))
+    for position in range(0, 6 * SIZE, 7):
+        number = max(1, -(-position // SIZE))
+        expected = number * SIZE if number < listed else None
+        assert boundaries.from_position(position) == expected
     boundaries.close()
 
 

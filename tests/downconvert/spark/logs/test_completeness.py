@@ -93,6 +93,25 @@ def test_zeros_over_a_header_without_an_index_are_damage(
     assert ("from 40 up to 100" if base == 0 else "from 240 on") in reason
 
 
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_another_copy_has_what_a_leader_wrote_up_to_the_next_leaders_first_record(
+    tmp_path: Path, epoch: int
+) -> None:
+    """A copy with the records of epoch 0 up to offset 3, where epoch 1 begins."""
+    for broker, bases in (("b1", [3]), ("b2", [0])):
+        (tmp_path / broker).mkdir()
+        for base in bases:
+            data = batch(*range(base, base + 3), leader_epoch=1 if base else epoch)
+            segment(tmp_path / broker / "a-0", base, data)
+    segment(tmp_path / "b1" / "a-0", 0)
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 3\n")
+    if epoch == 0:
+        assert offsets(tmp_path) == list(range(6))
+    else:  # of another leader than the log's
+        with pytest.raises(MissingOffsetsError, match="offsets 0 up to 3"):
+            offsets(tmp_path)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_offsets_that_a_cleaner_removed_are_not_missing(tmp_path: Path, level: str) -> None:
     directory = tmp_path / "a-0"

@@ -61,6 +61,16 @@ def test_the_high_watermark_of_an_empty_copy_does_not_end_tiered_storage(logs: P
     assert offsets(logs, stopAtHighWatermark=True) == list(range(6))
 
 
+@pytest.mark.parametrize(("base", "end"), [(3, 6), (6, 4)])
+def test_the_high_watermark_of_a_copy_counts_from_where_tiered_storage_ends(
+    logs: Path, base: int, end: int
+) -> None:
+    """Such a copy is empty because everything before has been moved away. It is not a new one."""
+    partition(logs / "b1", b"", "a-0", base)
+    (logs / "b1" / "replication-offset-checkpoint").write_text("0\n1\na 0 4\n")
+    assert offsets(logs, stopAtHighWatermark=True) == list(range(end))
+
+
 def test_offsets_missing_before_an_empty_segment_are_reported(logs: Path) -> None:
     partition(logs / "b1", b"", "a-0", 8)
     with pytest.raises(MissingOffsetsError, match="offsets 6 up to 8 are missing"):

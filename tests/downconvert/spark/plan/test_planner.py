@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import MissingOffsetsError
+from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
-from downconvert.spark.plan.planner import plan
+from downconvert.spark.plan.planner import cleaned_of, partitions, plan, start_of
 from downconvert.storage.names import OFFSET_MAX
-from tests.downconvert.spark.reading import packed, partition, reader, rows, splits
+from tests.downconvert.spark.reading import packed, parsed, partition, reader, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 
@@ -75,6 +77,58 @@ def test_a_plan_copies_no_log_to_this_machine(tmp_path: Path, options: dict[str,
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     start, end = min(one.first_offset for one in found), max(one.end_offset for one in found)
     assert (start, end) == ((4, OFFSET_MAX) if "startingTimestamp" in options else (0, 30))
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"startingOffsets": "earliest"}, 2),
+        ({"startingOffsets": '{"t":{"0":1}}'}, 2),
+        ({"startingOffsets": '{"t":{"0":7}}'}, 7),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, 12),
+        ({"startingOffsets": '{"t":{"0":14}}'}, 12),
+        ({"startingOffsets": "latest"}, 12),
+        ({"startingTimestamp": "0"}, 2),
+        ({"startingTimestamp": "31"}, 4),
+        ({"startingTimestamp": "140"}, 12),
+        ({"startingTimestamp": "141"}, 12),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":31}}'}, 4),
+    ],
+)
+def test_a_stream_begins_between_the_ends_of_a_log(
+    directory: Path, options: dict[str, str], start: int
+) -> None:
+    """The log begins at offset 2, and is read up to offset 12, its high watermark."""
+    (directory / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    given = Options.parse({"path": str(directory)} | options, streaming=True)
+    (log,) = partitions(given)
+    assert start_of(log, 12, given) == start
+
+
+def test_a_stream_may_insist_on_a_record_after_its_timestamp(directory: Path) -> None:
+    given = {"path": str(directory), "startingOffsetsByTimestampStrategy": "error"}
+    for time, is_there in (("140", True), ("141", False)):
+        options = Options.parse(given | {"startingTimestamp": time}, streaming=True)
+        (log,) = partitions(options)
+        with nullcontext() if is_there else pytest.raises(ValueError, match="no record from"):
+            assert start_of(log, 99, options) == 14
+
+
+def test_each_copy_was_cleaned_as_far_as_its_own_broker_says(tmp_path: Path) -> None:
+    for broker, cleaned in (("b1", 5), ("b2", 9)):
+        partition(tmp_path / broker, batch(*range(12)), "t-0")
+        (tmp_path / broker / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {cleaned}\n")
+    options = parsed(tmp_path)
+    (log,) = partitions(options)
+    cleaned_until = cleaned_of(log, options, CleanerPoints())
+    found = {
+        Path(file.directory).parent.name: cleaned_until(file)
+        for copy in (log, *log.others)
+        for file in copy.segments
+    }
+    assert found == {"b1": 5, "b2": 9}
+    declared = cleaned_of(log, parsed(tmp_path, compacted="t*"), CleanerPoints())
+    assert declared(log.segments[0]) == OFFSET_MAX
 
 
 def test_segments_that_hold_nothing_of_it_are_not_read(directory: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.read.checksums import HEAD, WINDOW_SIZE, Checksums, sound_until
-from records import CorruptRecordsError, FileRecords
+from records import Codec, CorruptRecordsError, FileRecords
 from records.formats import MAGIC_AT
 from tests.downconvert.storage.logs import batch
 
@@ -53,6 +53,26 @@ def test_whole_entries_are_sound_up_to_the_last_one_that_is_in_view(end: int) ->
     view = memoryview(b"?" * BEFORE + b"".join(SMALL) + b"?" * 9)
     expected = max((one for one in ends() if one + HEAD.size <= end), default=0)
     assert sound_until(view, BEFORE, BEFORE + end) == BEFORE + expected
+
+
+@pytest.mark.parametrize(
+    ("first", "following", "is_sound"),
+    [
+        (batch(0, 1, 2), batch(3), True),
+        (batch(0, 1, 2), batch(2), False),
+        (batch(0, 1, 2), batch(1, 2, 3), False),
+        (batch(0, 1, 2), batch(0), False),
+        (batch(0, 2, codec=Codec.GZIP), batch(2), False),
+        (batch(0, 2, codec=Codec.GZIP), batch(3), True),
+        (batch(2, magic=1), batch(3), True),
+        (batch(2, magic=1), batch(2, magic=1), False),
+    ],
+)
+def test_an_entry_ends_before_the_next_one_begins(
+    first: bytes, following: bytes, is_sound: bool
+) -> None:
+    found = sound_until(memoryview(first + following), 0, len(first + following))
+    assert found == (len(first) if is_sound else 0)
 
 
 @pytest.mark.parametrize("number", range(len(SMALL)))

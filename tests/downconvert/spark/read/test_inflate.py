@@ -47,15 +47,20 @@ def test_offsets_of_an_old_librdkafka_are_absolute(tmp_path: Path) -> None:
     assert [row["offset"] for row in found] == [0, 1]
 
 
-def test_damage_inside_an_entry_is_reported_after_its_good_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+def test_damage_inside_an_entry_is_reported_after_its_good_records(
+    tmp_path: Path, attributes: int
+) -> None:
     second = message(V1, 1, b"b" * 50)
     inner = message(V1, 0, b"a") + flipped(second, 8 * (len(second) - 1)) + message(V1, 2, b"c")
-    found = read_permissively(tmp_path, wrapped(inner, offset=12))
+    found = read_permissively(tmp_path, wrapped(inner, offset=12, attributes=attributes))
     assert [row["offset"] for row in found] == [10, None]
     assert (
         "checksum does not match, at byte 36 of the decompressed" in found[1]["_corrupt"]["reason"]
     )
-    found = read_permissively(tmp_path, wrapped(inner, offset=12), verifyCrc=False)
+    found = read_permissively(
+        tmp_path, wrapped(inner, offset=12, attributes=attributes), verifyCrc=False
+    )
     assert [row["offset"] for row in found] == [10, 11, 12]
 
 

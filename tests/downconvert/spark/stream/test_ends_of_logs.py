@@ -179,3 +179,22 @@ def test_one_record_that_was_deleted_unread_is_a_loss(tmp_path: Path, is_packed:
     with pytest.raises(DataLossError, match="a-0 begins at 5; offsets from 4 on were deleted"):
         stream(path).latestOffset({"a": {"0": 4}})
     assert stream(path).latestOffset({"a": {"0": 5}}) == {"a": {"0": 7}}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("bases", "log_start", "end"), [([0], 0, 5), ([0], 3, 5), ([0, 7], 0, 7), ([0, 7], 7, 7)]
+)
+def test_a_log_whose_last_records_are_gone_ends_where_its_last_segment_begins(
+    tmp_path: Path, bases: list[int], log_start: int, end: int, is_packed: bool
+) -> None:
+    """Only its first segment has records: five of them."""
+    (tmp_path / "logs").mkdir()
+    for base in bases:
+        indexed_segment(tmp_path / "logs" / "a-0", base, *([] if base else [batch(*range(5))]))
+    (tmp_path / "logs" / "log-start-offset-checkpoint").write_text(f"0\n1\na 0 {log_start}\n")
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    found = stream(path, startingOffsets="latest").initialOffset()
+    assert found == {"a": {"0": end}}
+    start = stream(path).initialOffset()
+    assert start == {"a": {"0": log_start}}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark.jobs.audit.audit import plan
 from downconvert.spark.jobs.audit.audit_segment import Task, audit_segments
 from downconvert.spark.logs.trees import read_partition
 from downconvert.storage.names import TopicPartition
@@ -165,3 +166,22 @@ def test_records_before_the_log_start_are_not_counted(tmp_path: Path) -> None:
     assert (share["batches"], share["records"], share["gaps"]) == (2, 3, 1)
     assert (share["first_offset"], share["missing_offsets"]) == (2, 2)
     assert share["log_bytes"] == sum(map(len, (batch(0, 1), batch(2, 3, 4), batch(7))))
+
+
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+def test_records_that_a_later_leader_has_truncated_are_not_counted(tmp_path: Path) -> None:
+    """A copy that alone has the beginning goes further than its leader epoch did."""
+    for broker, base, count, epoch in (("b1", 8, 3, 1), ("b2", 0, 10, 0)):
+        (tmp_path / broker).mkdir()
+        batches = (batch(at, leader_epoch=epoch) for at in range(base, base + count))
+        segment(tmp_path / broker / "a-0", base, *batches)
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 6\n")
+    found = [
+        share
+        for task in plan([str(tmp_path)], (), everything=True)
+        for share in audit_segments(task)
+    ]
+    records = {share["segment"]: share["records"] for share in found}
+    assert records == {0: 6, 8: 3}
+    size = len(batch(0, leader_epoch=0))
+    assert {share["segment"]: share["log_bytes"] for share in found} == {0: 6 * size, 8: 3 * size}

@@ -210,3 +210,34 @@ def wanted(case: Case, start: int, end: int) -> Any:
     if case.level == "count":
         return len(found)
     return [{name: row[name] for name in case.columns or COLUMNS} for row in found]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("committed", [False, True])
+def test_times_select_from_the_first_record_that_is_not_older(
+    tmp_path: Path, place: str, committed: bool
+) -> None:
+    """Up to the first one that is as young as the end. Old messages have no time."""
+    path = PLACES[place](tmp_path)
+    isolation = "read_committed" if committed else "read_uncommitted"
+    for time in (0, 25, 40, 105, 150, 185, 225, 245, 255, 275, 310, 325):
+        for duration in (10, 95):
+            start, end = first_since(time), first_since(time + duration)
+            found = rows(
+                path,
+                isolation=isolation,
+                startingTimestamp=time,
+                endingTimestamp=time + duration,
+                columns="offset",
+            )
+            assert [row["offset"] for row in found] == [
+                row["offset"]
+                for row in EVERYTHING
+                if start <= row["offset"] < end and not (committed and row["offset"] in ABORTED)
+            ], (time, duration)
+
+
+def first_since(time: int) -> int:
+    """The offset of the first record that is not older."""
+    young = (row["offset"] for row in EVERYTHING if row["timestamp"] >= 1000 * time)
+    return next(young, END)

@@ -171,10 +171,10 @@ def cases() -> list[Case]:
 def test_any_part_of_a_log_is_what_the_whole_has_there(tmp_path: Path, case: Case) -> None:
     path = PLACES[case.place](tmp_path)
     for start in range(END):
-        for end in (start + 1, END if start % 2 else min(start + 4, END)):
-            given = {"startingOffsets": at(start), "endingOffsets": at(end)}
-            found = rows(path, **given, **case.options)
-            assert seen(case, found) == wanted(case, start, end), (start, end)
+        end = (start + 1, min(start + 4, END), END)[start % 3]
+        given = {"startingOffsets": at(start), "endingOffsets": at(end)}
+        found = rows(path, **given, **case.options)
+        assert seen(case, found) == wanted(case, start, end), (start, end)
 
 
 def at(offset: int) -> str:

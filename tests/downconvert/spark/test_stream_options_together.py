@@ -10,7 +10,7 @@ import pytest
 from downconvert.spark.stream.stream import SegmentStreamReader
 
 from .stream.test_follow import Limit, read, stream
-from .test_options_together import ABORTED, END, EVERYTHING, PLACES, at
+from .test_options_together import ABORTED, EVERYTHING, PLACES, at
 
 OFFSETS: Final = [row["offset"] for row in EVERYTHING]
 

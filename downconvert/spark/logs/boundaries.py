@@ -2,8 +2,8 @@
 
 An index entry is a hint. It is used only if a batch begins at its position, and another batch or
 the end of the log follows that batch. A bound by offset is used only if the offset of the batch
-there agrees. For a segment that is not on this machine, the driver reads
-the index only. The tasks on both sides of a boundary verify it by the same rule (opening.py).
+there agrees. For a segment that is not on this machine, the driver reads the index only. The tasks
+on both sides of a boundary verify it by the same rule (opening.py).
 
 Not here: where to cut (splits.py)."""
 

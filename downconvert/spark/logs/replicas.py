@@ -56,8 +56,8 @@ def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
         if copy is not best and copy.end_offset > end:
             warnings.warn(
                 f"copies of {name} differ: {copy.directory} goes up to {copy.end_offset} in leader "
-                f"epoch {copy.epoch}, of which {best.directory}, in epoch {best.epoch}, has only "
-                f"what is below {end}; the latter is read",
+                f"epoch {copy.epoch}, but a later leader has only what is below {end}; "
+                f"{best.directory} is read, which is in epoch {best.epoch}",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -177,8 +177,8 @@ class _Clusters:
             self._of[broker] = cluster_of(os.path.dirname(noted))  # noqa: PTH120
             if self._wanted is not None and self._of[broker] is None:
                 warnings.warn(
-                    f"nothing says of which cluster {broker} is: it is left out, as clusterId "
-                    f"names {self._wanted}",
+                    f"{broker} has no file that names its cluster: it is left out, because "
+                    f"clusterId is {self._wanted}",
                     RuntimeWarning,
                     stacklevel=3,
                 )

@@ -30,7 +30,7 @@ from .offsets import (
 )
 from .paths import json_list, plain
 
-KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
+UNITS: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
 INTEGERS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
@@ -200,10 +200,10 @@ class Options:
 
     def _check(self, *, streaming: bool) -> None:
         if streaming and self.level in ("count", "split"):
-            raise ValueError(f"level={self.level} is of a query, and not of a stream")
+            raise ValueError(f"level={self.level} works in a query, not in a stream")
         if streaming and self.state_topic is not None:
             raise ValueError(
-                f"level={self.level} is what records add up to: it is read, and not streamed"
+                f"level={self.level} is the result of all records: a query reads it, not a stream"
             )
         if self.encryption_keys is not None:
             parse_keys(self.encryption_keys)
@@ -220,7 +220,7 @@ class Options:
         if self.max_offsets_per_trigger is not None and self.max_bytes_per_trigger is not None:
             raise ValueError("maxOffsetsPerTrigger or maxBytesPerTrigger, not both")
         if not streaming and self.starting.names(LATEST):
-            raise ValueError("startingOffsets cannot be 'latest' (-1) where nothing is streamed")
+            raise ValueError("startingOffsets cannot be 'latest' (-1) in a query, only in a stream")
         if self.ending.names(EARLIEST):
             raise ValueError("endingOffsets cannot be 'earliest' (-2)")
         check_order("Timestamp", "", self.starting_timestamp, self.ending_timestamp)
@@ -333,7 +333,7 @@ class _Reader:
         if text is None:
             return default
         found = BYTES.fullmatch(text)
-        size = int(found[1]) * KINDS_OF_BYTES[found[2].lower()] if found else 0
+        size = int(found[1]) * UNITS[found[2].lower()] if found else 0
         if not minimum <= size <= maximum:
             raise ValueError(
                 f"{name} is a number of bytes from {minimum} to {maximum} (64m, say), not {text!r}"

@@ -242,15 +242,15 @@ class _RowReader:
             self._verified = entries.position + at - start
             return True
         # damaged, larger than the rest of the buffer, or torn
-        header_ = entries.header(entries.position)
-        if header_ is None:
+        header = entries.header(entries.position)
+        if header is None:
             self._verified = entries.size
             return True
-        if self._accumulator.used and header_.size <= len(buffer):
+        if self._accumulator.used and header.size <= len(buffer):
             return False
-        check_order(entries, header_, self._before(header_.position))
-        entries.verify(header_, view[start : start + header_.size])
-        self._verified = entries.position + header_.size
+        check_order(entries, header, self._before(header.position))
+        entries.verify(header, view[start : start + header.size])
+        self._verified = entries.position + header.size
         return True
 
     # --- compressed

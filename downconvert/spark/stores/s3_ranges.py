@@ -1,10 +1,9 @@
 """Reads ranges of S3 objects from the socket directly into given memory.
 
 Arrow's client takes twice as much CPU time (`python -m bench.spark_ranges`): it reads 16 KiB at a
-time, and copies. botocore's takes as much as Arrow's. If a range
-cannot be read here, Arrow's client reads it. It also does retries with pauses, error messages,
-other clouds' credentials and proxies. After a store has refused one request, this client no longer
-uses that store.
+time, and copies. botocore's takes as much as Arrow's. If a range cannot be read here, Arrow's
+client reads it. Arrow's client also does retries with pauses, error messages, other clouds'
+credentials and proxies. After a store has refused one request, this client no longer asks it.
 
 botocore provides credentials and signatures. Without it, Arrow's client reads everything.
 

@@ -8,8 +8,8 @@ record.
 The result does not depend on the order of copying either. If offsets are missing between segments,
 and one of these is new, a stream waits for them for a limited time (gaps.py).
 
-Not here: the logs themselves (followed.py), Spark's interface
-(stream.py), reading (rows.py, batches.py)."""
+Not here: the logs themselves (followed.py), Spark's interface (stream.py), reading (rows.py,
+batches.py)."""
 
 import time
 import warnings

@@ -1,5 +1,6 @@
 """A segment and a log as they were found say where their files are."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,25 @@ def test_a_segment_is_gzipped_if_its_log_is(
     blobs: tuple[tuple[Kind, Blob], ...], expected: bool
 ) -> None:
     assert stored(*blobs).is_gzipped is expected
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (stored((Kind.LOG, LOG)), True),
+        (stored((Kind.LOG, LOG), (Kind.OFFSET_INDEX, INDEX)), True),
+        (replace(stored((Kind.LOG, LOG)), next_offset=9, is_clipped=True), True),
+        (stored((Kind.LOG, Blob("/tar", 10, 1024))), False),  # of another leader, in tiered storage
+        (stored(), False),
+        (replace(stored((Kind.LOG, LOG)), base_offset=8), False),
+        (replace(stored((Kind.LOG, LOG)), directory="here"), False),
+    ],
+)
+def test_a_file_is_the_same_if_its_place_and_its_log_are(
+    other: SegmentFile, expected: bool
+) -> None:
+    assert stored((Kind.LOG, LOG)).is_same_file(other) is expected
+    assert other.is_same_file(stored((Kind.LOG, LOG))) is expected
 
 
 @pytest.mark.parametrize("state", [State.LIVE, State.SWAP])

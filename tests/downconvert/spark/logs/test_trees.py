@@ -97,7 +97,9 @@ def test_a_directory_that_cluster_id_leaves_out_because_its_cluster_is_unknown_i
     assert len(rows(tmp_path, clusterId="one")) == 2
     meta = tmp_path / "b2" / "meta.properties"
     meta.unlink() if text is None else meta.write_text(text)
-    with pytest.warns(RuntimeWarning, match="b2 has no file that names its cluster: it is left out"):
+    with pytest.warns(
+        RuntimeWarning, match="b2 has no file that names its cluster: it is left out"
+    ):
         assert len(rows(tmp_path, clusterId="one")) == 1
 
 

@@ -10,7 +10,7 @@ from downconvert.spark.jobs.audit.audit_segment import Task, audit_segments
 from downconvert.spark.logs.trees import read_partition
 from downconvert.storage.names import TopicPartition
 from records import Codec, ControlRecordType, Record, TimestampType
-from records.batches.builder import build, build_marker
+from records.batches.builder import build, build_empty, build_marker
 from records.formats import V2
 from tests.downconvert.storage.logs import batch, segment
 
@@ -67,6 +67,14 @@ def test_gaps_are_between_batches_and_within(tmp_path: Path) -> None:
     (share,) = shares(directory)
     assert (share["gaps"], share["missing_offsets"]) == (2, 4)
     assert (share["first_offset"], share["next_offset"]) == (0, 9)
+
+
+def test_a_marker_whose_record_was_compacted_is_no_gap(tmp_path: Path) -> None:
+    empty = build_empty(base_offset=3, last_offset=3, control=True)
+    directory = segment(tmp_path / "topic-0", 0, batch(0, 1, 2), empty, batch(4)).path().parent
+    (share,) = shares(directory)
+    assert (share["gaps"], share["missing_offsets"]) == (0, 0)
+    assert (share["batches"], share["records"], share["control_batches"]) == (3, 4, 1)
 
 
 def test_offsets_that_no_segment_has_are_damage_and_no_gap(tmp_path: Path) -> None:

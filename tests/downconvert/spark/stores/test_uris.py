@@ -2,9 +2,14 @@
 
 No store is needed for these."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+from pyarrow import fs
 
 from downconvert.spark.stores import stores
+from downconvert.spark.stores.store_errors import StoreError
 
 ENDPOINTS = (
     "AWS_ENDPOINT_URL",
@@ -119,3 +124,49 @@ def test_an_endpoint_that_a_uri_names_counts_more_than_the_environments(
     assert given == "s3://bucket/logs?endpoint_override=given%3A3&scheme=http"
     found = stores.pinned("s3://bucket/logs")
     assert found == "s3://bucket/logs?endpoint_override=environment%3A1&scheme=https"
+
+
+class FullDisk:
+    """A file system with room for some bytes. As in Arrow, closing a file completes it."""
+
+    def __init__(self, room: int) -> None:
+        self._files = fs.LocalFileSystem()
+        self._room = room
+
+    def open_output_stream(self, path: str) -> "FullDisk":
+        self._stream: Any = self._files.open_output_stream(path)
+        return self
+
+    def write(self, data: bytes) -> None:
+        if len(data) > self._room:
+            raise OSError("no space left")
+        self._room -= len(data)
+        self._stream.write(data)
+
+    def delete_file(self, path: str) -> None:
+        self._files.delete_file(path)
+
+    def __enter__(self) -> "FullDisk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+
+@pytest.mark.parametrize("room", [0, 4, 7, 8])
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_part_of_an_object_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, from_file: bool
+) -> None:
+    target, source = tmp_path / "object", tmp_path / "source"
+    source.write_bytes(b"12345678")
+    monkeypatch.setattr(stores, "WRITE_SIZE", 4)
+    monkeypatch.setattr(stores, "opened", lambda _: (FullDisk(room), str(target)))
+    data = source if from_file else source.read_bytes()
+    if room < 8:
+        with pytest.raises(StoreError, match="s3://bucket/object: no space left"):
+            stores.write("s3://bucket/object", data)
+        assert not target.exists()
+    else:
+        stores.write("s3://bucket/object", data)
+        assert target.read_bytes() == b"12345678"

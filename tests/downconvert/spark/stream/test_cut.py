@@ -59,6 +59,21 @@ def test_a_gzipped_segment_is_cut_before_the_first_batch_that_is_too_much(tmp_pa
     assert cut(file, 6, 1) == (file.next_offset, size)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("spare", [-1, 0, 1])
+def test_batches_that_fit_exactly_are_read(tmp_path: Path, count: int, spare: int) -> None:
+    """In a mounted log. An index of a stored one says only about where its batches end."""
+    data = [batch(offset, size=100) for offset in range(6)]
+    partition(tmp_path, b"".join(data[:2]), "a-0")
+    partition(tmp_path, b"".join(data[2:]), "a-0", 2)
+    limit = Limit(max_bytes=count * len(data[0]) + spare)
+    source = stream(tmp_path)
+    at = source.initialOffset()
+    for read in (1, 2):
+        at = source.latestOffset(at, limit)
+        assert at == {"a": {"0": read * max(1, count - (spare < 0))}}
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_the_first_batch_comes_alone_if_it_is_larger_than_the_limit(
     tmp_path: Path, is_packed: bool

@@ -17,7 +17,9 @@ from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 from .reading import Row, expected, packed, rows
 
-COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+COLUMNS: Final = (
+    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
+)
 ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 
 
@@ -86,6 +88,7 @@ class Case(NamedTuple):
             "verifyCrc": self.verify,
             "mode": self.mode,
             "maxPartitionBytes": self.size,
+            "includeHeaders": self.level == "record" and "headers" in (self.columns or COLUMNS),
         }
         return given | ({"columns": ",".join(self.columns)} if self.columns else {})
 
@@ -161,7 +164,8 @@ def cases() -> list[Case]:
             verify = place == "with_a_damaged_copy" or chance.random() < 0.5
             mode = chance.choice(["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
             size = chance.choice([100, 200, 10_000])
-            columns = ("offset", *chance.sample(COLUMNS, 3)) if level == "record" else ()
+            are_some = level == "record" and chance.random() < 0.7
+            columns = ("offset", *chance.sample(COLUMNS, 3)) if are_some else ()
             columns = tuple(dict.fromkeys(columns))
             found.append(Case(place, level, committed, verify, mode, size, columns))
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.spark.errors import DataLossError, NotMountedError
-from downconvert.spark.logs.places import Json, Place
+from downconvert.spark.logs.places import Json
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import header_of
 from downconvert.spark.options.options import Options
@@ -304,30 +304,6 @@ def test_a_checkpoint_without_epochs_is_read_on_from(tmp_path: Path) -> None:
     end = source.latestOffset({"a": {"0": 2}})
     assert end == at(5, 3)
     assert read(source, {"a": {"0": 2}}, end) == ["a-0:2", "a-0:3", "a-0:4"]
-
-
-@pytest.mark.parametrize(
-    ("offset", "known", "epoch"),
-    [
-        (5, Place(5, 2), 2),  # the record before it was compacted, perhaps
-        (5, Place(3, 2), -1),  # that was another record
-        (5, Place(5, 2, topic_id="other"), 2),  # the directory does not say of which topic it is
-        (5, None, -1),
-    ],
-)
-def test_a_place_keeps_the_epoch_of_its_own_record_only(
-    tmp_path: Path, offset: int, known: Place | None, epoch: int
-) -> None:
-    name = TopicPartition("a", 0)
-    partition(tmp_path, batch(*range(9), magic=1), "a-0")  # old messages have no epochs
-    options = Options.parse(OPTIONS | {"path": str(tmp_path)}, streaming=True)
-    follower = LogFollower(options, MountedLogs(options))
-    follower.refresh()
-    before = None if known is None else {name: known}
-    found = follower.placed({name: offset}, before)
-    topic_id = None if known is None else known.topic_id
-    assert found == {name: Place(offset, epoch, topic_id=topic_id)}
-    follower.close()
 
 
 def test_a_stream_follows_the_copy_of_the_later_epoch(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from downconvert.spark.errors import DataLossError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.stream import follow
 from tests.downconvert.spark.reading import packed, partition
@@ -80,6 +82,24 @@ def test_a_wait_ends_after_its_time_also_if_the_clock_was_set_back(
     clock.now += TIMEOUT
     with pytest.warns(RuntimeWarning, match="reading goes on"):
         assert reached(source.latestOffset(at)) == 30
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("age", [0, TIMEOUT - 1000, TIMEOUT + 1000])
+def test_a_stream_that_ends_stops_at_a_new_gap_and_leaves_an_old_one_to_its_tasks(
+    path: Path, clock: Clock, is_packed: bool, age: int
+) -> None:
+    logs = packed(path) if is_packed else path
+    clock.now = age + (START if is_packed else time.time_ns() // 1_000_000)
+    source = stream(logs, gapTimeoutMs=TIMEOUT, mode="DROPMALFORMED")
+    source.prepareForTriggerAvailableNow()
+    at = source.latestOffset({"a": {"0": 0}})
+    if age > TIMEOUT:
+        assert reached(at) == 30
+    else:
+        assert reached(at) == 10
+        with pytest.raises(DataLossError, match="no records from offset 10 up to 20"):
+            source.latestOffset(at)
 
 
 def test_offsets_that_arrive_in_time_are_read(path: Path, clock: Clock) -> None:

@@ -15,7 +15,7 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage.names import OFFSET_MAX, Kind, State
 from records import RecordsError
-from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.reading import partition, rows, splits
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.spark.tiered import Packing, aiven, local_tiered
 from tests.downconvert.storage.logs import batch, indexed_segment
@@ -70,6 +70,18 @@ def test_each_offset_is_read_once(tmp_path: Path, spans: Spans, layout: str) -> 
     source = stream(tmp_path / "tier")
     end = source.latestOffset({"a": {"0": 0}})
     assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in range(12)]
+
+
+@pytest.mark.parametrize("layout", ["aiven", "kafka"])
+def test_what_a_later_segment_has_too_is_not_read_from_the_one_before(
+    tmp_path: Path, layout: str
+) -> None:
+    """As far as the index leads to where that begins."""
+    tiered(tmp_path / "tier", [(0, 8), (3, 12)], layout)
+    (first, second) = splits(tmp_path / "tier")
+    size = len(batch(0))
+    assert 3 * size <= first.end <= 5 * size
+    assert (second.start, second.end) == (0, 9 * size)
 
 
 @pytest.mark.parametrize("layout", ["aiven", "kafka"])

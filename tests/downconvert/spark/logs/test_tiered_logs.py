@@ -10,7 +10,7 @@ from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
 from records import RecordsError
-from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.reading import packed, partition, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.spark.tiered import Packing, aiven, local_tiered
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -152,6 +152,22 @@ def test_damage_in_the_last_segment_of_tiered_storage_hides_nothing(
             offsets(logs)
     else:
         assert offsets(logs) == expected
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_indexes_of_a_segment_in_tiered_storage_are_the_brokers(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """All of them are in one object, which may be in a tar."""
+    source = tmp_path / "a-0"
+    indexed_segment(source, 0, *(batch(at) for at in range(5)))
+    aiven(tmp_path / "tier", source, 0, 4, Packing(100))
+    path = packed(tmp_path / "tier") if is_packed else tmp_path / "tier"
+    (log,) = find_partitions([str(path)])
+    for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        blob = log.segments[0].blob(kind)
+        assert blob is not None
+        assert blob.read() == (source / file_name(0, kind)).read_bytes()
 
 
 def test_segments_that_end_where_the_next_one_begins_are_whole(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from downconvert.spark.errors import DataLossError
 from downconvert.storage.names import Kind, file_name
+from records import ControlRecordType, build_marker
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -198,3 +200,28 @@ def test_a_log_whose_last_records_are_gone_ends_where_its_last_segment_begins(
     assert found == {"a": {"0": end}}
     start = stream(path).initialOffset()
     assert start == {"a": {"0": log_start}}
+
+
+@pytest.mark.parametrize("place", ["mounted", "packed", "two copies"])
+@pytest.mark.parametrize(
+    ("high_watermark", "end"), [(1, 1), (2, 1), (3, 1), (4, 4), (5, 5), (9, 5)]
+)
+def test_a_transaction_is_open_if_its_marker_is_not_below_the_high_watermark(
+    tmp_path: Path, place: str, high_watermark: int, end: int
+) -> None:
+    """A leader that comes back may truncate the marker."""
+    of_producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    marker = build_marker(ControlRecordType.COMMIT, offset=3, timestamp=30, producer_id=7)
+    data = batch(0) + batch(1, 2, **of_producer) + marker + batch(4)
+    for broker in ("b1", "b2")[: 1 + (place == "two copies")]:
+        partition(tmp_path / "logs" / broker, data, "a-0")
+        checkpoint = tmp_path / "logs" / broker / "replication-offset-checkpoint"
+        checkpoint.write_text(f"0\n1\na 0 {high_watermark}\n")
+    path = packed(tmp_path / "logs") if place == "packed" else tmp_path / "logs"
+    for isolation, last in (
+        ("read_committed", end),
+        ("read_uncommitted", min(high_watermark, 5)),
+    ):
+        source = stream(path, isolation=isolation)
+        assert source.latestOffset({"a": {"0": 0}}) == {"a": {"0": last}}
+        source.stop()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.logs.boundaries import boundaries_of
+from downconvert.spark.logs.boundaries import begins_batch, boundaries_of
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
-from records import Codec
+from records import Codec, MemoryRecords
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -116,6 +116,22 @@ def test_no_boundary_is_at_or_after_the_end_of_a_log_that_has_grown(
         expected = number * SIZE if number < listed else None
         assert boundaries.from_position(position) == expected
     boundaries.close()
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+@pytest.mark.parametrize(
+    ("following", "is_proof"),
+    [(batch(9), True), (batch(4), False), (batch(8), False), (b"", True), (b"\0" * 61, False)],
+)
+def test_a_batch_begins_where_another_one_follows_or_its_checksum_is_right(
+    following: bytes, is_proof: bool, is_sound: bool
+) -> None:
+    """Another one with higher offsets, or the end of the log."""
+    first = bytearray(batch(7, 8))
+    first[-1] ^= not is_sound
+    records = MemoryRecords(batch(0) + bytes(first) + following)
+    assert begins_batch(records, len(batch(0))) is (is_proof or is_sound)
+    assert not begins_batch(records, len(batch(0)) + 1)
 
 
 @pytest.mark.parametrize("left", [2, 3, 6])

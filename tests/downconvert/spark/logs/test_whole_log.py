@@ -98,6 +98,16 @@ def test_a_cleaner_that_came_to_the_middle_of_a_gap_leaves_the_rest_missing(
     assert [(one.start, one.end) for one in missing] == [(5, 9)]
 
 
+@pytest.mark.parametrize("cleaned", [0, 5, 9])
+def test_no_cleaner_explains_what_is_behind_damage(tmp_path: Path, cleaned: int) -> None:
+    """What is damaged was there: a cleaner has left it."""
+    directory = tmp_path / "a-0"
+    segment(directory, 0, batch(0, 1), b"\xff" * 61, batch(5))
+    segment(directory, 9, batch(9))
+    missing = [one for one in walk(tmp_path, cleaned=cleaned) if one.state is State.MISSING]
+    assert [(one.start, one.end) for one in missing] == [(2, 9)]
+
+
 def test_the_end_of_the_log_is_not_known_behind_a_damaged_header(tmp_path: Path) -> None:
     segment(tmp_path / "a-0", 0, batch(0, 1), b"\xff" * 61, batch(4))
     found = [(one.start, one.end, one.state) for one in walk(tmp_path)]

@@ -6,6 +6,7 @@ was found.
 Not here: reading (rows.py), which files (planner.py)."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.gather import within_datetime
 from downconvert.spark.plan.planner import plan
 from downconvert.spark.read.rows import read_records
-from records import CorruptRecordsError
+from downconvert.storage.segments.rising import goes_beyond
+from records import BatchHeader, CorruptRecordsError, Records
 from records.formats import V2
 
 from .jobs import JobError, Json, run_tasks, watched
@@ -150,28 +152,39 @@ def _found(split: Split, options: Options, wanted: Any) -> Iterator[Json]:
 
 
 def _placed(split: Split, found: Iterator[Json]) -> Iterator[Json]:
-    """Adds to each row its batch: the first one whose last offset is not lower."""
+    """Adds to each row its batch: the first one whose last offset is not lower. A record that was
+    read from another copy has none."""
     segment = opened(split)
     try:
         path, start = split.segment.path, segment.start
-        headers = segment.records.slice(start, segment.records.size - start).batches()
-        header, position, following = None, None, start
+        batches = _batches(segment.records.slice(start, segment.records.size - start))
+        header = next(batches, None)
         for row in found:
-            try:
-                while header is None or header.last_offset < row["offset"]:
-                    header = next(headers)
-                    position, following = following, following + header.size
-            except (StopIteration, CorruptRecordsError):  # skipped damage precedes it
-                header = position = None
-            if header is not None and header.magic == V2 and header.base_offset > row["offset"]:
-                header = position = None  # it was read from another copy
+            while header is not None and header.last_offset < row["offset"]:
+                header = next(batches, None)
+            batch = header
+            if batch is not None and batch.magic == V2 and batch.base_offset > row["offset"]:
+                batch = None
             yield {
                 "topic": split.topic,
                 "partition": split.partition,
                 "segment": path,
-                "position": position,
-                "sizeInBytes": header.size if header is not None else None,
+                "position": None if batch is None else start + batch.position,
+                "sizeInBytes": None if batch is None else batch.size,
                 **row,
             }
     finally:
         segment.close()
+
+
+def _batches(records: Records) -> Iterator[BatchHeader]:
+    """The headers up to damage, without those that have a wrong offset."""
+    after, held = -1, None
+    with suppress(CorruptRecordsError):
+        for header in records.batches():
+            if held is not None and not goes_beyond(held, after, header.base_offset):
+                yield held
+                after = held.last_offset + 1
+            held = header
+    if held is not None:
+        yield held

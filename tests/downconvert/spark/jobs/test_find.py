@@ -167,3 +167,21 @@ def test_a_timestamp_that_is_no_datetime_is_unknown(tmp_path: Path, time: int) -
     log(tmp_path, build(records, magic=V2))
     times = [row["timestamp"] for row in found(tmp_path, b"k3")]
     assert times == [datetime.fromtimestamp(1, UTC), None]
+
+
+def test_a_record_of_another_copy_has_no_position_in_a_file_that_lacks_it(tmp_path: Path) -> None:
+    """The offset of the second batch is wrong in one copy. A checksum does not cover it."""
+    parts = [entry(first, 5, V2) for first in range(0, 15, 5)]
+    wrong = (100).to_bytes(8, "big") + parts[1][8:]
+    for broker, second in (("b1", wrong), ("b2", parts[1])):
+        (tmp_path / broker).mkdir()
+        log(tmp_path / broker, parts[0], second, parts[2])
+    rows = found(tmp_path, b"k2", b"k7", b"k8")
+    places = [(row["offset"], row["position"], row["sizeInBytes"]) for row in rows]
+    last = len(parts[0]) + len(parts[1])
+    assert places == [
+        (2, 0, len(parts[0])),
+        (7, None, None),
+        (8, None, None),
+        (12, last, len(parts[2])),
+    ]

@@ -43,7 +43,7 @@ def followed(
             states = ProducerStates(one for one in known if one.transaction_start < piece.start)
         if piece.state is State.WHOLE:
             aborted += _aborted_in(piece, states)
-        elif piece.state is not State.COMPACTED:
+        else:
             aborted += open_ones(states, piece.start)
             states = ProducerStates()
     return aborted, open_ones(states, OFFSET_MAX)

@@ -1,13 +1,18 @@
 """Batch headers of one segment, found by offset."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.spark.logs.stored_headers import header_of, last_batch
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.stored_headers import files_with, header_of, last_batch
+from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+NAME: Final = TopicPartition("a", 0)
 
 
 def made(directory: Path, *, is_indexed: bool, next_offset: int = OFFSET_MAX) -> SegmentFile:
@@ -33,3 +38,22 @@ def test_the_last_batch_begins_before_the_next_segment(
     header, is_damaged = last_batch(made(tmp_path, is_indexed=False, next_offset=next_offset))
     assert header is not None
     assert (header.base_offset, is_damaged) == (expected, False)
+
+
+@pytest.mark.parametrize("valid_until", [OFFSET_MAX, 6, 2])
+def test_a_segment_has_no_offset_that_a_later_leader_has_truncated(
+    tmp_path: Path, valid_until: int
+) -> None:
+    """Nor one that the next segment has, nor any if it is empty."""
+    directory = tmp_path / "b1" / "a-0"
+    directory.parent.mkdir()
+    first = replace(
+        made(directory, is_indexed=False, next_offset=8), valid_until=valid_until, is_clipped=True
+    )
+    empty = replace(first, base_offset=0, next_offset=OFFSET_MAX, size=0)
+    other = PartitionLog(NAME, "b2/a-0", 0, (replace(first, valid_until=OFFSET_MAX),))
+    log = PartitionLog(NAME, str(directory), 0, (first, empty), others=(other,))
+    for offset in range(10):
+        expected = [first] if offset < min(valid_until, 8) else []
+        expected += other.segments if offset < 8 else ()
+        assert list(files_with(log, offset)) == expected

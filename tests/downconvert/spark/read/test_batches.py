@@ -29,6 +29,29 @@ def test_rows_are_the_headers(tmp_path: Path, name: str) -> None:
     assert rows(tmp_path, level="batch", verifyCrc=True, maxPartitionBytes=700) == expected
 
 
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        (0, 0),
+        (-1, None),  # there is none
+        (-2, -2000),
+        (MILLISECONDS_MAX, 1000 * MILLISECONDS_MAX),
+        (MILLISECONDS_MAX + 1, None),
+        (-MILLISECONDS_MAX, -1000 * MILLISECONDS_MAX),
+        (-MILLISECONDS_MAX - 1, None),
+        (2**63 - 1, None),
+        (-(2**63), None),
+    ],
+)
+def test_timestamps_that_spark_does_not_have_are_null(
+    tmp_path: Path, magic: int, time: int, expected: int | None
+) -> None:
+    partition(tmp_path, batch(0, timestamp=time, magic=magic))
+    (row,) = rows(tmp_path, level="batch")
+    assert (row["baseTimestamp"], row["maxTimestamp"]) == (expected, expected)
+
+
 def test_offsets_choose_whole_batches(tmp_path: Path) -> None:
     partition(tmp_path, batch(0, 1, 2) + batch(3, 4) + batch(5, 6) + batch(7))
     bounds = {"startingOffsets": '{"topic":{"0":4}}', "endingOffsets": '{"topic":{"0":6}}'}

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from downconvert.storage import CorruptFileError, Log, LogConfig, OffsetOutOfRangeError
-from downconvert.storage.names import SEGMENT_KINDS, Kind, State, file_name
+from downconvert.storage.names import LOG_STARTS, SEGMENT_KINDS, Kind, State, file_name
 
 from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
 
@@ -271,3 +271,20 @@ def test_new_segments_are_noticed_within_one_tick_of_the_clock(path: Path, broke
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert log.end_offset == 10
     assert len(log.segments) == 2
+
+
+def test_a_start_that_was_away_for_a_while_counts_again(path: Path, broker: Log) -> None:
+    """The file of all starts is replaced, and a reader may find none, or a damaged one."""
+    write(broker, 60)
+    broker.writer.delete_records(5)
+    starts = path.parent / LOG_STARTS
+    noted = starts.read_bytes()
+    log = Log.open(path)
+    assert log.start_offset == 5
+    for other in (b"", b"0\n1\nnonsense\n", None):
+        starts.unlink(missing_ok=True)
+        if other is not None:
+            starts.write_bytes(other)
+        assert log.start_offset == 0
+        starts.write_bytes(noted)
+        assert log.start_offset == 5

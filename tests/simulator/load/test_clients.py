@@ -2,7 +2,8 @@
 
 import socket
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from time import sleep
 
 import pytest
 
@@ -10,7 +11,7 @@ from records.units import KiB
 from simulator.children import SimulationError
 from simulator.load.clients import Clients, ClientSpec
 from simulator.load.plan import make_scans
-from simulator.load.steps import Step
+from simulator.load.steps import LENGTH_SIZE, Step, new_digest
 from tests.simulator.loads import SMALL, measured, serving, topic
 
 
@@ -88,3 +89,49 @@ class SilentParent:
 
     def has_sent(self) -> bool:
         return False
+
+
+class EndingParent(SilentParent):
+    """A parent that ends the run when the broker has got a second request."""
+
+    def __init__(self) -> None:
+        self.got_second = Event()
+
+    def has_sent(self) -> bool:
+        return self.got_second.is_set()
+
+    def receive(self) -> None:
+        pass
+
+    def send(self, message: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 6])
+def test_an_answer_may_come_in_pieces_and_its_length_too(cut: int) -> None:
+    body = b"answer"
+    whole = len(body).to_bytes(LENGTH_SIZE) + body
+    digest = new_digest()
+    digest.update(body)
+    step = Step(b"request", len(whole), digest.digest(), 1)
+    parent = EndingParent()
+
+    def serve(listener: socket.socket) -> None:
+        connected, _ = listener.accept()
+        with connected:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            assert connected.recv(100) == step.request
+            connected.sendall(whole[:cut])
+            sleep(0.05)
+            connected.sendall(whole[cut:])
+            assert connected.recv(100) == step.request
+            parent.got_second.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve, args=(listener,))
+        thread.start()
+        clients = Clients(listener.getsockname()[:2], [ClientSpec("3.x", [step])])
+        stats = clients.run(parent, 60.0)  # type: ignore[arg-type]
+        thread.join()
+    of_kind = stats.kinds["3.x"]
+    assert (of_kind.answers, of_kind.wrong, of_kind.size) == (1, 0, len(whole))

@@ -54,6 +54,10 @@ def test_partitions_are_shared_out() -> None:
     assert shares(options) == [(0, 1, 2, 3), (4, 5)]
     assert used_shares(options) == {0: 2, 12: 2, 3: 2}
     assert used_shares(replace(options, modes=("lazy",), clients=(Group("0.9", 1),))) == {1: 1}
+    # Old clients use the version of current ones where nothing is converted.
+    both = (Group("0.8", 2), Group("3.x", 1))
+    assert used_shares(replace(options, clients=both, modes=("zero-copy",))) == {12: 2}
+    assert used_shares(replace(options, clients=both[::-1], modes=("zero-copy",))) == {12: 2}
 
 
 def test_a_client_that_cannot_be_answered_is_an_error(tmp_path: Path) -> None:

@@ -130,8 +130,7 @@ class Sequences:
             recent.pop()
         if not recent or recent[-1].last_offset != state.last_offset:
             recent.clear()
-            if state.last_sequence >= 0:
-                recent.append(_last_of(state))
+            recent.append(_last_of(state))
         return recent
 
 

@@ -26,9 +26,15 @@ NO_ID: Final = bytes(16)
 # The first versions with other fields.
 DELETES_BY_ID: Final = 6
 FETCHES_OF_GROUPS: Final = 8
+FAILS_AS_A_WHOLE: Final = 2  # OffsetFetch: an error of the group instead of one for each partition
+NULL_PROTOCOLS: Final = 7  # JoinGroup
 FINDS_KEYS: Final = 4
+FINDS_SHARE_GROUPS: Final = 6
 
 METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions of the gateway's own Metadata requests
+
+# Other fields of a response to a refused request that stand for no value.
+NOTHING: Final = {ApiKey.InitProducerId: {"producer_epoch": -1}}
 
 # The fields of responses with the operations that a client may do.
 AUTHORIZED: Final = {
@@ -60,6 +66,19 @@ def _metadata(topics: list[Message] | None) -> Message:
 
 def _has_id(topic: Message) -> bool:
     return bool(topic.topic_id != NO_ID)
+
+
+def _is_by_id(topic: Message) -> bool:
+    return topic.name is None or any(getattr(topic, "topic_id", NO_ID))
+
+
+def metadata_without_ids(topics: Iterable[Message]) -> Message:
+    """The response to Metadata by ids in a version with that field, but without support for it."""
+    code = ErrorCode.INVALID_REQUEST
+    answered = [
+        Message(name=one.name or "", topic_id=one.topic_id, error_code=code) for one in topics
+    ]
+    return Message(brokers=[], controller_id=-1, topics=answered)
 
 
 def refused_writes(body: Message) -> Message:
@@ -126,6 +145,9 @@ class Permission:
             return
         if self._api is ApiKey.Metadata and self._version >= METADATA_BY_ID:
             self._asked_ids = {one.topic_id for one in body.topics or () if one.name is None}
+        elif self._api is ApiKey.Metadata and any(map(_is_by_id, body.topics or ())):
+            self.refusal = metadata_without_ids(body.topics)
+            return
         if self._names is not None and self._names.request:
             self._take_out(body, self._names, lambda names, one: self._code(names, one))
 
@@ -155,8 +177,12 @@ class Permission:
             self.refusal = Message(**{names.response: self._refused} if names.response else {})
 
     def _refusal_of_all(self, body: Message, code: int) -> Message:
-        answer = Message(error_code=code)
-        if self._names is not None:
+        answer = Message(error_code=code, **NOTHING.get(self._api, {}))
+        if self._api is ApiKey.JoinGroup and self._version >= NULL_PROTOCOLS:
+            answer.protocol_name = None
+        if self._api is ApiKey.OffsetFetch and self._version >= FAILS_AS_A_WHOLE:
+            answer.topics = []
+        elif self._names is not None:
             elements = getattr(body, self._names.request) or ()
             answered = [self._names.refusal(one, code) for one in elements]
             setattr(answer, self._names.response, answered)
@@ -164,10 +190,12 @@ class Permission:
 
     def _check_coordinators(self, body: Message) -> None:
         kind = COORDINATED.get(body.key_type, Kind.CLUSTER)
+        is_unknown = body.key_type not in COORDINATED and self._version < FINDS_SHARE_GROUPS
+        denial = ErrorCode.INVALID_REQUEST if is_unknown else kind.value
         nowhere = {"node_id": -1, "host": "", "port": -1}
         if self._version < FINDS_KEYS:
             if not allows(self._access, kind, body.key):
-                self.refusal = Message(error_code=kind.value, **nowhere)
+                self.refusal = Message(error_code=denial, **nowhere)
             return
         self._names = Names(
             request="coordinator_keys",
@@ -176,7 +204,7 @@ class Permission:
             response_name="key",
             kind=kind,
         )
-        self._take_out(body, self._names, self._code)
+        self._take_out(body, self._names, lambda names, key: self._code(names, key) and denial)
         for one in self._refused:
             one.__dict__.update(nowhere)
 
@@ -187,8 +215,7 @@ class Permission:
             name, topics = group.group_id, group.topics or ()
             if not self._access.allows_group(name):
                 code = Kind.GROUP.value
-                answered = [OFFSETS.refusal(one, code) for one in topics]
-                self._refused.append(Message(group_id=name, error_code=code, topics=answered))
+                self._refused.append(Message(group_id=name, error_code=code, topics=[]))
                 continue
             kept.append(group)
             refused = [one for one in topics if not self._access.allows(one.name)]
@@ -205,15 +232,17 @@ class Permission:
         self._names = Names(response="responses", operation=DELETE)
         kept = []
         for topic in body.topics:
+            name = topic.name
             if not _has_id(topic):
                 code = self._code(self._names, topic)
             else:
                 found = names.get(topic.topic_id)
                 code = ErrorCode.UNKNOWN_TOPIC_ID
-                if topic.name is None and found is not None and self._access.allows(found):
-                    code = self._code(self._names, Message(name=found))
+                if name is None and found is not None and self._access.allows(found):
+                    name = found
+                    code = self._code(self._names, Message(name=name))
             if code:
-                answered = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)
+                answered = Message(name=name, topic_id=topic.topic_id, error_code=code)
                 self._refused.append(answered)
             else:
                 kept.append(topic)

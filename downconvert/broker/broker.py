@@ -178,8 +178,8 @@ class Broker(BrokerState):
             return True
         if version > newest_offered(access, api, version):
             raise BadRequestError(f"{api.name} v{version} is not offered to this client")
-        if not is_checked(access, api):
-            return True
+        if api is ApiKey.Fetch or not is_checked(access, api):
+            return True  # a fetch is checked with each partition of its session (fetch_reader.py)
         if api is ApiKey.Metadata and version == 0:
             body.topics = body.topics or None  # an empty list means all, and later none
         permission = Permission(access, api, version, body, self._named(api, version, body))

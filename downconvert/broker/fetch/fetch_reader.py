@@ -9,6 +9,8 @@ Not here: the records of one partition (reading.py, reading_converted.py), the p
 
 from typing import Final
 
+from downconvert.access.operations import READ, Kind
+from downconvert.access.permissions import allows
 from downconvert.access.quotas import WINDOW
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
@@ -75,6 +77,7 @@ class FetchReader:
         access = exchange.client.access
         if access is not None and access.consumer_byte_rate is not None:
             self.max_bytes = min(self.max_bytes, int(access.consumer_byte_rate * WINDOW))
+        self._access = access if access is not None and access.is_closed else None
         self.is_reported = not request.is_follower
 
     def below_min_bytes(
@@ -161,7 +164,9 @@ class FetchReader:
         return None
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
-        """The topic and the partition. Raises ApiError if they are not here."""
+        """The topic and the partition. Raises ApiError if they are not here, or may not be read."""
+        if self._access is not None and not self._may_read(asked.topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic = self._broker.topics.find(asked.topic)
         if topic is None and isinstance(asked.topic, bytes):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -169,6 +174,11 @@ class FetchReader:
         if topic is None or partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic, partition
+
+    def _may_read(self, name: str | bytes) -> bool:
+        """Whether a client with limited rights may read a topic. Such a client names no ids."""
+        assert self._access is not None
+        return isinstance(name, str) and allows(self._access, Kind.TOPIC, name, READ)
 
     def _new_reader(self) -> Reader:
         """The reader for records that are converted or compressed again."""

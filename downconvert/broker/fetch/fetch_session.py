@@ -11,6 +11,7 @@ from random import SystemRandom
 from threading import Lock
 from typing import Final, Protocol, TypeAlias
 
+from downconvert.access.rights import Access
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.protocol.errors import ApiError, ErrorCode
@@ -128,12 +129,21 @@ def has_records(result: Message) -> bool:
 class Session:
     """The partitions of a client, in the order in which they are read."""
 
-    __slots__ = ("by_id", "epoch", "id", "is_privileged", "last_used", "partitions")
+    __slots__ = ("access", "by_id", "epoch", "id", "is_privileged", "last_used", "partitions")
 
     def __init__(
-        self, id_: int, cached: Iterable[Cached], *, by_id: bool, is_privileged: bool, now: float
+        self,
+        id_: int,
+        cached: Iterable[Cached],
+        *,
+        by_id: bool,
+        is_privileged: bool,
+        now: float,
+        access: Access | None = None,
     ) -> None:
+        """`access`: the rights of its client. A client with others may not know its topics."""
         self.id = id_
+        self.access = access
         self.epoch = 1
         self.partitions = {one.asked.key: one for one in cached}
         self.by_id = by_id
@@ -161,8 +171,17 @@ class FetchSessions:
         """The number of partitions of all sessions."""
         return self._partitions
 
-    def begin(self, version: int, request: Message, now: float, *, is_follower: bool) -> Context:
-        """The context of a request. Raises ApiError for an unexpected session id or epoch."""
+    def begin(
+        self,
+        version: int,
+        request: Message,
+        now: float,
+        *,
+        is_follower: bool,
+        access: Access | None = None,
+    ) -> Context:
+        """The context of a request. `access`: its client's rights. Raises ApiError for an
+        unexpected session id or epoch, or for the session of a client with other rights."""
         asked = asked_in(version, request.topics)
         id_, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL, FINAL):
@@ -172,7 +191,8 @@ class FetchSessions:
             if epoch == FINAL:
                 return Sessionless(list(asked.values()))
             by_id = version >= TOPIC_IDS_SINCE
-            return Full(self, list(asked.values()), by_id=by_id, is_follower=is_follower)
+            partitions = list(asked.values())
+            return Full(self, partitions, by_id=by_id, is_follower=is_follower, access=access)
         forgotten = [
             (topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic, index)
             for topic in request.forgotten_topics_data
@@ -180,7 +200,7 @@ class FetchSessions:
         ]
         with self._lock:
             session = self._sessions.get(id_)
-            if session is None:
+            if session is None or not (session.access is access or session.access == access):
                 raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             if session.epoch != epoch:
                 raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -216,7 +236,15 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return Incremental(self, session, session.epoch, list(partitions.values()))
 
-    def create(self, cached: list[Cached], *, by_id: bool, is_follower: bool, now: float) -> int:
+    def create(
+        self,
+        cached: list[Cached],
+        *,
+        by_id: bool,
+        is_follower: bool,
+        now: float,
+        access: Access | None = None,
+    ) -> int:
         """Creates a session and returns its id. 0: there are too many."""
         with self._lock:
             if not cached or self._partitions + len(cached) > PARTITIONS_MAX:
@@ -226,7 +254,9 @@ class FetchSessions:
             id_ = self._random(1, ID_MAX)
             while id_ in self._sessions:
                 id_ = self._random(1, ID_MAX)
-            session = Session(id_, cached, by_id=by_id, is_privileged=is_follower, now=now)
+            session = Session(
+                id_, cached, by_id=by_id, is_privileged=is_follower, now=now, access=access
+            )
             self._sessions[id_] = session
             self._partitions += len(session.partitions)
             self._note_size(session)
@@ -292,19 +322,30 @@ class Full:
     is_session, skips_idle = True, False
 
     def __init__(
-        self, sessions: FetchSessions, asked: list[Asked], *, by_id: bool, is_follower: bool
+        self,
+        sessions: FetchSessions,
+        asked: list[Asked],
+        *,
+        by_id: bool,
+        is_follower: bool,
+        access: Access | None,
     ) -> None:
         self.asked = asked
         self._sessions = sessions
         self._by_id = by_id
         self._is_follower = is_follower
+        self._access = access
 
     def answer(self, results: list[Message], now: float) -> Message:
         cached = [Cached(asked) for asked in self.asked]
         for one, result in zip(cached, results, strict=True):
             one.is_news(result)
         id_ = self._sessions.create(
-            cached, by_id=self._by_id, is_follower=self._is_follower, now=now
+            cached,
+            by_id=self._by_id,
+            is_follower=self._is_follower,
+            now=now,
+            access=self._access,
         )
         return Message(session_id=id_, results=results)
 

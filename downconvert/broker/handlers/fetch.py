@@ -42,7 +42,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     if context is None:
         try:
             context = broker.fetch_sessions.begin(
-                request.version, request.body, now, is_follower=wanted.is_follower
+                request.version,
+                request.body,
+                now,
+                is_follower=wanted.is_follower,
+                access=exchange.client.access,
             )
         except ApiError as error:
             exchange.reply(Message(error_code=error.code))

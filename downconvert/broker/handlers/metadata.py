@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 from downconvert.access.operations import Kind
+from downconvert.access.permissions import metadata_without_ids
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
@@ -34,9 +35,10 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     asked = body.topics
     if version < IDS_SINCE and any(one.name is None or any(one.topic_id) for one in asked or ()):
-        exchange.reply(_without_ids(asked))
+        exchange.reply(metadata_without_ids(asked))
         return
-    if asked is None or (version == 0 and not asked):
+    # An empty list means all in version 0, unless names were removed from it.
+    if asked is None or (version == 0 and not asked and exchange.permission is None):
         topics = [_topic(topic) for topic in broker.topics.values()]
     else:
         creates = broker.config.is_writable and broker.config.auto_create_topics
@@ -66,19 +68,6 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             ),
         )
     )
-
-
-def _without_ids(asked: list[Message]) -> Message:
-    """The response to a request by ids in a version with that field, but without support for it."""
-    topics = [
-        Message(
-            name=one.name or "",
-            topic_id=one.topic_id,
-            error_code=ErrorCode.INVALID_REQUEST,
-        )
-        for one in asked
-    ]
-    return Message(brokers=[], controller_id=-1, topics=topics)
 
 
 def _may_write(exchange: Exchange, topic: str) -> bool:

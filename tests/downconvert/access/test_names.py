@@ -167,7 +167,11 @@ def test_refused_offsets_are_none_at_all(version: int) -> None:
     topic = Message(name="x", partition_indexes=[3])
     for access, code in ((NOBODY, GROUP_DENIED), (Access(groups=("*",)), TOPIC_DENIED)):
         body = Message(group_id="g", topics=[topic])
-        (found,) = refused(ApiKey.OffsetFetch, version, body, access).topics
+        answer = refused(ApiKey.OffsetFetch, version, body, access)
+        if version > 1 and code == GROUP_DENIED:  # the group's error is enough then
+            assert (answer.error_code, answer.topics) == (code, [])
+            continue
+        (found,) = answer.topics
         (one,) = found.partitions
         assert (one.partition_index, one.error_code) == (3, code)
         assert (one.committed_offset, one.metadata) == (-1, "")

@@ -158,3 +158,15 @@ def test_versions_that_cannot_answer_by_an_id_say_so(version: int, tmp_path: Pat
             asked = Message(topics=[Message(name=name, topic_id=topic_id)])
             (found,) = ask(broker, ApiKey.Metadata, version, asked).topics
             assert (found.name, found.error_code) == (name or "", ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_that_asks_for_a_hidden_topic_gets_no_others(version: int, broker: Broker) -> None:
+    """In version 0 a request without names means all topics, and this one has a name."""
+    body = Message(topics=[Message(name="hidden", topic_id=bytes(16))])
+    client = someone(access=Access(topics=("a.*",)))
+    (found,) = ask(broker, ApiKey.Metadata, version, body, client=client).topics
+    assert (found.name, found.error_code) == ("hidden", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    everything = Message(topics=None if version else [])
+    (found,) = ask(broker, ApiKey.Metadata, version, everything, client=client).topics
+    assert (found.name, found.error_code) == ("a.b", ErrorCode.NONE)

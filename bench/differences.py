@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final
 
 from tests.downconvert.broker.differences.run import BLOCK, Run
-from tests.downconvert.broker.differences.servers import in_front, side_by_side
+from tests.downconvert.broker.differences.servers import in_front, side_by_side, with_users
 from tests.kafka_server import NEW, OLD
 
 SHOWN: Final = 3  # differences of one kind
@@ -30,11 +30,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--gateway", choices=(OLD, NEW), help="the gateway before 4.4.0, beside Kafka of a version"
     )
+    parser.add_argument(
+        "--users", action="store_true", help="as users with different rights: ACLs, and rules here"
+    )
     options = parser.parse_args(arguments)
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
     gateway = options.gateway
-    with side_by_side() if gateway is None else in_front(gateway) as servers:
+    beside = with_users() if options.users else side_by_side()
+    with beside if gateway is None else in_front(gateway) as servers:
         run = Run(servers, options.seed)
         seen = Counter[str]()
         for difference in run.run(options.operations, options.block):
@@ -47,11 +51,14 @@ def main(arguments: Sequence[str]) -> int:
                 break
     total = sum(run.asked.values())
     print(f"{total:,} operations in {monotonic() - started:.0f} s: {dict(run.asked)}")
+    if options.users:
+        print(f"{run.denied:,} answers refuse something for want of a right")
     for reason, times in run.allowed.most_common():
         print(f"may differ, {times} times: {reason}")
     print(f"{count} differences")
     if count:
-        again = f"--operations {BLOCK} --seed {options.seed} --block N"
+        users = "--users " if options.users else ""
+        again = f"{users}--operations {BLOCK} --seed {options.seed} --block N"
         print(f"reproduce block N: python -m bench.differences {again}")
     return 1 if count else 0
 

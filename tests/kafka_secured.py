@@ -1,12 +1,14 @@
-"""A broker of Apache Kafka with a second listener: it speaks TLS, and wants a login.
+"""A broker of Apache Kafka with a second listener, which wants a login.
 
-    with running() as (address, certificate):
+    with running() as (address, certificate):                     # over TLS
+        ...
+    with authorizing(jaas) as (kafka, port):                      # in the clear, with ACLs
         ...
 
-Java, Maven and openssl are needed."""
+Java and Maven are needed, and openssl for TLS."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,7 @@ USER, SECRET = "tester", "right"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _OF: Final = "listener.name.secure."
 _LOGINS: Final = "org.apache.kafka.common.security"
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @contextmanager
@@ -36,20 +39,58 @@ def running(version: str = kafka_server.OLD) -> Iterator[tuple[str, str]]:
         certificate, key = self_signed(directory)
         both = directory / "both.pem"
         both.write_text(Path(key).read_text() + Path(certificate).read_text())
-        (port,) = free_ports(1)
-        file = directory / "node-0" / "server.properties"
-        settings = dict(line.split("=", 1) for line in file.read_text().splitlines())
-        for name in ("listeners", "advertised.listeners"):
-            settings[name] += f",SECURE://localhost:{port}"
-        settings["listener.security.protocol.map"] += ",SECURE:SASL_SSL"
-        settings |= _listener(both)
-        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        port = _add_listener(directory, "SASL_SSL", _listener(both))
         try:
             server.start()
             _add_users(server.bootstrap)
             yield f"localhost:{port}", certificate
         finally:
             server.close()
+
+
+@contextmanager
+def authorizing(
+    jaas: str, super_user: str, properties: Mapping[str, str]
+) -> Iterator[tuple[kafka_server.KafkaServer, int]]:
+    """A broker with ACLs, and the port at which the users in `jaas` log in with PLAIN. Clients of
+    its first listener may do everything, as `super_user` may."""
+    classpath = kafka_server.prepare(kafka_server.OLD)
+    with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
+        directory = Path(temporary)
+        with_acls = {
+            "authorizer.class.name": _AUTHORIZER,
+            "super.users": f"User:ANONYMOUS;User:{super_user}",
+        }
+        server = kafka_server.KafkaServer(
+            classpath,
+            directory,
+            [directory / "log"],
+            dict(properties) | with_acls,
+            kafka_server.QUICK,
+        )
+        login = {
+            f"{_OF}plain.sasl.jaas.config": jaas,
+            f"{_OF}sasl.enabled.mechanisms": "PLAIN",
+        }
+        port = _add_listener(directory, "SASL_PLAINTEXT", login)
+        try:
+            server.start()
+            yield server, port
+        finally:
+            server.close()
+
+
+def _add_listener(directory: Path, protocol: str, settings: Mapping[str, str]) -> int:
+    """Adds a listener to the settings of the one node. Returns its port."""
+    (port,) = free_ports(1)
+    file = directory / "node-0" / "server.properties"
+    all_settings = dict(line.split("=", 1) for line in file.read_text().splitlines())
+    for name in ("listeners", "advertised.listeners"):
+        all_settings[name] += f",SECURE://localhost:{port}"
+    all_settings["listener.security.protocol.map"] += f",SECURE:{protocol}"
+    all_settings |= settings
+    file.write_text("".join(f"{name}={value}\n" for name, value in all_settings.items()))
+    return port
 
 
 def _listener(certificate_and_key: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ More of them: `python -m bench.differences`. Not here: what is done for the comp
 (differences/), what needs files of other brokers (test_differential.py)."""
 
 from .differences.run import Run
-from .differences.servers import side_by_side
+from .differences.servers import side_by_side, with_users
 
 OPERATIONS = 400
 SEED = 7
@@ -17,3 +17,13 @@ def test_any_request_is_answered_as_kafka_answers_it() -> None:
     assert not found, "\n".join(found[:5])
     assert run.asked.total() == OPERATIONS
     assert len(run.asked) > 25  # APIs
+
+
+def test_users_with_different_rights_are_answered_as_kafka_answers_them() -> None:
+    """Each of its ACLs has a rule here that means the same."""
+    with with_users() as servers:
+        run = Run(servers, SEED)
+        found = [str(one) for one in run.run(OPERATIONS)]
+    assert not found, "\n".join(found[:5])
+    assert run.asked.total() == OPERATIONS
+    assert run.denied > OPERATIONS // 20

@@ -1,4 +1,4 @@
-"""A look at a log that another process writes costs system calls, so a fetch may use an earlier one.
+"""A look at another process's log costs system calls, so a fetch may use an earlier one.
 
 Not here: logs that this process writes (test_partition.py)."""
 

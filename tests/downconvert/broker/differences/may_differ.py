@@ -9,5 +9,6 @@ from typing import Final
 from .coordinators_may_differ import COORDINATORS
 from .records_may_differ import RECORDS
 from .topics_may_differ import TOPICS
+from .users_may_differ import USERS_MAY_DIFFER
 
-MAY_DIFFER: Final = (*RECORDS, *TOPICS, *COORDINATORS)
+MAY_DIFFER: Final = (*RECORDS, *TOPICS, *COORDINATORS, *USERS_MAY_DIFFER)

@@ -61,17 +61,19 @@ ALONE: Final = ("replica_state", "transactions")  # of brokers that are no clien
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A request; which client of several sends it."""
+    """A request; which client of several sends it, and as which user (empty: any may do it)."""
 
     api: ApiKey
     version: int
     body: Message
     client: int
     has_unknown_tags: bool = False  # tagged fields that no server knows, at its end
+    user: str = ""
 
     def __str__(self) -> str:
         tags = " and unknown tags" if self.has_unknown_tags else ""
-        return f"{self.api.name} v{self.version} {self.body}{tags}"
+        user = f" by {self.user}" if self.user else ""
+        return f"{self.api.name} v{self.version}{user} {self.body}{tags}"
 
 
 def operation(random: Random, known: Known, versions: Mapping[ApiKey, range]) -> Operation:

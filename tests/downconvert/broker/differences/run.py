@@ -5,10 +5,11 @@ answered differently: the servers are not in step from then on.
 
     for difference in run(servers, operations=500, seed=1): print(difference)"""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ READING: Final = {
 AGAIN, PAUSE = 100, 0.02  # how often Kafka is asked again, and how long after (seconds)
 SESSIONS_SINCE: Final = 7
 WAITING: Final = {ApiKey.JoinGroup, ApiKey.SyncGroup}
+DENIED: Final = re.compile(r"error_code': (29|30|31|53)\b")
 BUSY: Final = {"14", "15", "16", "51", "68"}  # a coordinator, or a group, that is not ready yet
 ADMIN: Final = {
     ApiKey.CreateTopics,
@@ -85,6 +87,7 @@ class Run:
     versions: Mapping[ApiKey, range] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     allowed: Counter[str] = field(default_factory=Counter)
+    denied: int = 0  # answers that refuse something for want of a right
     is_in_step: bool = True  # in this block
 
     def __post_init__(self) -> None:
@@ -104,7 +107,7 @@ class Run:
     def _block(self, block: int, count: int, first: int) -> Iterator[Difference | None]:
         random = Random(f"{self.seed}/{block}")
         self.is_in_step = True
-        pairs = [Pair(self.servers.addresses) for _ in range(3)]
+        pairs = self.servers.pairs(f"{self.seed}/{block}", block)
         state = _Block(self, Known(block), Identities(f"b{block}-"), pairs)
         try:
             for number in range(first, first + count):
@@ -116,7 +119,9 @@ class Run:
                     return
                 self.asked[asked.api.name] += 1
                 yield None
-                for difference in state.ask(free[asked.client % len(free)], number, asked):
+                pair = free[asked.client % len(free)]
+                asked = replace(asked, user=pair.user.name if pair.user else "")
+                for difference in state.ask(pair, number, asked):
                     yield difference
                     self.is_in_step = self.is_in_step and asked.api in READING
                 if not self.is_in_step:
@@ -191,6 +196,7 @@ class _Block:
         theirs, own = (
             plain(one, side, self.identities) for side, one in ((KAFKA, kafkas), (OURS, ours))
         )
+        self.run.denied += DENIED.search(str(theirs)) is not None
         if not hasattr(kafkas, "unreadable") and not hasattr(ours, "unreadable"):
             self._note(asked, kafkas, known)
         for place in differences(theirs, own):

@@ -7,13 +7,15 @@ do, leaves its client waiting; it is used again when both have answered."""
 
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from downconvert.access.guard import Guard
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
 from downconvert.protocol.errors import BadRequestError
@@ -23,10 +25,12 @@ from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.broker.talking import Talk
 from tests.downconvert.gateway.serving import gateway
 from tests.downconvert.storage.logs import UNSYNCED
+from tests.kafka_secured import authorizing
 from tests.kafka_server import NEW, running
 
-from .identities import SIDES
+from .identities import KAFKA, SIDES
 from .operations import Operation
+from .users import ADMINISTRATOR, USERS, User, connected, creations, jaas, lines, settings
 
 Address = tuple[str, int]
 PROPERTIES: Final = {
@@ -35,6 +39,7 @@ PROPERTIES: Final = {
     "log.cleaner.enable": "false",
 }
 PATIENCE: Final = 20.0  # seconds for an answer that has to come
+PAIRS: Final = 3  # clients of a block
 MOMENT: Final = 0.15  # in which an answer comes that does not wait for another client
 SETTLE: Final = 10.0
 KNOWN: Final = set(ApiKey)
@@ -54,9 +59,10 @@ TAKEN: Final = {ApiKey.Produce: range(3, 100)}
 class Pair:
     """One client of both servers."""
 
-    def __init__(self, addresses: tuple[Address, Address]) -> None:
+    def __init__(self, addresses: tuple[Address, Address], user: User | None = None) -> None:
         self._addresses = addresses
-        self._talks = [Talk(address, seconds=PATIENCE) for address in addresses]
+        self.user = user
+        self._talks = [connected(address, user, PATIENCE) for address in addresses]
         self._heard: list[bytes | None] = [None, None]
         self.asked: Operation | None = None
         self._last: Operation | None = None
@@ -68,7 +74,11 @@ class Pair:
     def reconnect(self) -> None:
         """Begins again, where a server has ended the connection."""
         self.close()
-        self._talks = [Talk(address, seconds=PATIENCE) for address in self._addresses]
+        self._talks = [connected(address, self.user, PATIENCE) for address in self._addresses]
+
+    def versions(self) -> list[dict[int, range]]:
+        """Those that each server offers to this client."""
+        return [_versions(talk) for talk in self._talks]
 
     def send(self, asked: Operation, bodies: list[Any]) -> None:
         self.asked, self._heard = asked, [None, None]
@@ -136,7 +146,8 @@ class Servers:
     """Both servers, and what is asked of them beside the operations.
 
     cluster: the broker behind the gateway, where Kafka is of an older version. Versions that it
-    takes are not compared then, as brokers of two versions differ in them."""
+    takes are not compared then, as brokers of two versions differ in them. users: the clients, of
+    which the first may do everything; empty: all may."""
 
     def __init__(
         self,
@@ -144,18 +155,53 @@ class Servers:
         *,
         is_gateway: bool = False,
         cluster: Address | None = None,
+        users: Sequence[User] = (),
     ) -> None:
         self.addresses = addresses
         self.is_gateway = is_gateway
-        self._talks = [Talk(address, seconds=PATIENCE) for address in addresses]
+        self.users = users
+        administrator = users[0] if users else None
+        self._talks = [connected(address, administrator, PATIENCE) for address in addresses]
         self._cluster = cluster
 
     def ask(self, side: int, api: ApiKey, version: int, body: Any) -> Message:
         return self._talks[side].ask(api, version, body)
 
+    def pairs(self, seed: str, block: int) -> list[Pair]:
+        """The clients of a block. With users, the first is one that may do everything, and others
+        are chosen by the seed."""
+        if not self.users:
+            return [Pair(self.addresses) for _ in range(PAIRS)]
+        self._create_acls(block)
+        administrator, *others = self.users
+        chosen = Random(f"{seed}/users").sample(others, PAIRS - 1)
+        return [Pair(self.addresses, user) for user in (administrator, *chosen)]
+
+    def _create_acls(self, block: int) -> None:
+        asked = creations(block)
+        answer = self.ask(KAFKA, ApiKey.CreateAcls, 3, asked)
+        assert not any(one.error_code for one in answer.results), answer
+        last = asked.creations[-1]
+        all_of_it = Message(
+            **{f"{name}_filter": vars(last)[name] for name in ("resource_type", "resource_name")},
+            pattern_type_filter=last.resource_pattern_type,
+            principal_filter=last.principal,
+            host_filter=last.host,
+            operation=last.operation,
+            permission_type=last.permission_type,
+        )
+        assert self.until(
+            lambda: bool(self.ask(KAFKA, ApiKey.DescribeAcls, 3, all_of_it).resources)
+        )
+
     def versions(self) -> dict[ApiKey, range]:
         """Those that are compared."""
-        theirs, ours = (_versions(talk) for talk in self._talks)
+        if self.users:  # clients with limited rights have fewer versions here
+            limited = Pair(self.addresses, self.users[-1])
+            theirs, ours = limited.versions()
+            limited.close()
+        else:
+            theirs, ours = (_versions(talk) for talk in self._talks)
         common = {api: _common(theirs[api], ours[api]) for api in theirs.keys() & ours.keys()}
         if self._cluster is not None:
             with Talk(self._cluster, seconds=PATIENCE) as talk:
@@ -216,6 +262,31 @@ def side_by_side() -> Iterator[Servers]:
             yield servers
         finally:
             servers.close()
+
+
+@contextmanager
+def with_users() -> Iterator[Servers]:
+    """As `side_by_side`, with users of different rights: Kafka has ACLs, and `serve` has rules."""
+    config = BrokerConfig(
+        is_writable=True, group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1
+    )
+    with (
+        TemporaryDirectory(prefix="differences-") as directory,
+        TemporaryDirectory(prefix="users-") as beside,
+        authorizing(jaas(), ADMINISTRATOR, PROPERTIES) as (_, port),
+        LogDir.open(Path(directory), writable=True, files=UNSYNCED) as log_dir,
+    ):
+        users_file = Path(beside) / "users"
+        users_file.write_text(lines())
+        broker = Broker(log_dir, config)
+        broker.guard = Guard.of(settings(str(users_file)))
+        with Server(broker) as server:
+            servers = Servers((("127.0.0.1", port), server.address), users=USERS)
+            try:
+                servers.wake()
+                yield servers
+            finally:
+                servers.close()
 
 
 @contextmanager

@@ -30,8 +30,9 @@ TOPICS: Final = (
         "No client sends such a request.",
         lambda asked, place: (
             asked.api is ApiKey.Metadata
+            and asked.version >= 12
             and place.kafka is None
-            and any(one.name is None for one in asked.body.topics)
+            and {one.name is None for one in asked.body.topics} == {True, False}
         ),
     ),
     MayDiffer(

@@ -74,14 +74,17 @@ class TimeIndex(SegmentIndex):
             self.file.append(ENTRY.pack(timestamp, relative))
             self._search.appended(timestamp)
 
+    @property
+    def why_corrupt(self) -> str:
+        """Why its entries cannot be right; empty: Kafka's sanity check finds nothing."""
+        last_timestamp, last_offset = self.last
+        if len(self) and last_timestamp < self.entry(0)[0]:
+            return "its last timestamp is below its first"
+        return "its last offset is below the segment's" if last_offset < self.base_offset else ""
+
     def check(self) -> None:
         """Kafka's sanity check. CorruptIndexError: it fails."""
         self.check_size()
-        path = self.file.path
-        if not len(self):
-            return
-        last_timestamp, last_offset = self.last
-        if last_timestamp < self.entry(0)[0]:
-            raise CorruptIndexError("its last timestamp is below its first", str(path))
-        if last_offset < self.base_offset:
-            raise CorruptIndexError("its last offset is below the segment's", str(path))
+        reason = self.why_corrupt
+        if reason:
+            raise CorruptIndexError(reason, str(self.file.path))

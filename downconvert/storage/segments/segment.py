@@ -186,7 +186,8 @@ class Segment:
     def max_timestamp(self) -> int | None:
         """The highest timestamp of a rolled segment, by its time index. None if it is unknown."""
         index = self._time_index(self.size)
-        return index.last[0] if index is not None and len(index) else None
+        is_known = index is not None and len(index) and not index.why_corrupt
+        return index.last[0] if index is not None and is_known else None
 
     def aborted(self) -> list[AbortedTransaction]:
         """The aborted transactions of this segment, from the transaction index."""

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from downconvert.storage import Log, LogConfig
+from downconvert.storage.cleaning.retention import youngest
+from downconvert.storage.indexes.time_index import ENTRY
+from downconvert.storage.names import Kind
 from downconvert.storage.segments.segment import Segment
 from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType
@@ -96,3 +99,24 @@ def test_a_segment_is_not_read_for_a_time_after_all_of_its_records(
         assert looked(log, 10, 11, 900) == [0, None, None]
         log.writer.append(batch(1, timestamp=30))
         assert looked(log, 30, 31) == [1, None]
+
+
+@pytest.mark.parametrize("damage", ["ones", "short", "gone", "falling"])
+def test_a_damaged_index_hides_no_segment_from_a_search(path: Path, damage: str) -> None:
+    """Its last entry has the highest timestamp of the segment, by which a search skips it."""
+    for number in range(3):
+        batches = [batch(10 * number + n, timestamp=100 * number + n) for n in range(10)]
+        indexed_segment(path, 10 * number, *batches)
+    for index in path.glob(f"*{Kind.TIME_INDEX}"):
+        match damage:
+            case "ones":
+                index.write_bytes(b"\xff" * 24)
+            case "short":
+                index.write_bytes(index.read_bytes()[:7])
+            case "gone":
+                index.unlink()
+            case "falling":
+                index.write_bytes(ENTRY.pack(500, 0) + ENTRY.pack(3, 0))
+    log = Log.open(path)
+    assert [log.offset_for(time) for time in (0, 5, 104, 209, 210)] == [0, 5, 14, 29, None]
+    assert [youngest(log, segment) for segment in log.segments] == [9, 109, 209]

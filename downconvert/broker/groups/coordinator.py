@@ -19,6 +19,7 @@ from records.logged import log_of
 
 from .group import Group
 from .member import Join, Joined, MemberIdentity, Synced
+from .member_memory import MemberMemory
 from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
 from .rebalance import GroupLimits, State
@@ -45,6 +46,7 @@ class Groups:
             config.group_max_size,
             config.group_metadata_max_bytes,
             config.group_initial_rebalance_delay_ms / 1000,
+            MemberMemory(config.groups_memory_max_bytes),
         )
         self._sessions = (
             config.group_min_session_timeout_ms / 1000,
@@ -245,6 +247,11 @@ class Groups:
             self._expire_group(group_id, now, expires=False)
 
     # --- all groups
+
+    @property
+    def memory(self) -> MemberMemory:
+        """The memory that the members of all groups take."""
+        return self._limits.memory
 
     def ids(self) -> list[str]:
         with self._lock:

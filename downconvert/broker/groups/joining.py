@@ -171,6 +171,10 @@ class Joining:
         others = (one.size for one in rebalance.members.values() if one is not member)
         if join.size + sum(others) > self._limits.metadata_max:
             return False
+        known_id = join.member_id or rebalance.members.static(join.instance_id)
+        known = rebalance.members.get(known_id or "")
+        if not self._limits.memory.has_room(join.size - (known.size if known else 0)):
+            return False
         size_max = self._limits.size_max
         if member is None and not join.member_id and len(rebalance.pending) >= size_max:
             return False

@@ -118,6 +118,11 @@ class Member:
         """Bytes of its protocols."""
         return size_of(self.protocols)
 
+    @property
+    def memory(self) -> int:
+        """Bytes that it takes: of its protocols and its assignment."""
+        return self.size + len(self.assignment)
+
     def metadata(self, protocol: str | None) -> bytes:
         """Its metadata for a protocol; empty if it does not support the protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")

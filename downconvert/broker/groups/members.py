@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, ValuesView
 from downconvert.protocol.errors import ErrorCode
 
 from .member import Member, Protocols
+from .member_memory import MemberMemory
 
 
 class Members(Mapping[str, Member]):
     """Members by member id."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: MemberMemory) -> None:
+        self._memory = memory
         self.leader: str | None = None  # a member, if there is any
         self._members: dict[str, Member] = {}
         self._static: dict[str, str] = {}  # member ids by instance id
@@ -34,6 +36,7 @@ class Members(Mapping[str, Member]):
     # --- membership
 
     def admit(self, member: Member) -> None:
+        self._memory.size += member.memory
         self._members[member.id] = member
         self._offered.update(name for name, _ in member.protocols)
         if member.instance_id is not None:
@@ -43,6 +46,7 @@ class Members(Mapping[str, Member]):
 
     def remove(self, member: Member) -> None:
         self.offer(member, ())
+        self.give(member, b"")
         del self._members[member.id]
         if member.instance_id is not None:
             del self._static[member.instance_id]
@@ -95,7 +99,14 @@ class Members(Mapping[str, Member]):
         self._offered.subtract(name for name, _ in member.protocols)
         self._offered.update(name for name, _ in protocols)
         self._offered += Counter()  # drops protocols that no member supports
+        self._memory.size -= member.memory
         member.protocols = protocols
+        self._memory.size += member.memory
+
+    def give(self, member: Member, assignment: bytes) -> None:
+        """Replaces a member's assignment."""
+        self._memory.size += len(assignment) - len(member.assignment)
+        member.assignment = assignment
 
     def share(self, protocols: Protocols) -> bool:
         """Whether all members support one of these."""

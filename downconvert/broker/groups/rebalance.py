@@ -13,7 +13,7 @@ calls them while it holds no lock.
 Not here: other requests of members (group.py), the list of members (members.py)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Final, TypeVar
@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 from downconvert.protocol.errors import ErrorCode
 
 from .member import Joined, Member, Synced
+from .member_memory import MemberMemory
 from .members import Members
 
 Answer = TypeVar("Answer", Joined, Synced)
@@ -40,11 +41,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Limits of members and of their bytes, and the delay of the first rebalance."""
+    """Limits of members and of their bytes, and the delay of the first rebalance. `memory`: that of
+    the members of all groups."""
 
     size_max: int = 2**31 - 1
     metadata_max: int = 2**31 - 1
     initial_delay: float = 3.0  # seconds
+    memory: MemberMemory = field(default_factory=MemberMemory)
 
 
 class Rebalance:
@@ -56,7 +59,7 @@ class Rebalance:
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
-        self.members = Members()
+        self.members = Members(limits.memory)
         self.pending: dict[str, float] = {}  # deadlines of new member ids that have not joined
         self.unsynced: set[str] = set()  # members that have not requested their assignment
         self.empty_since: float | None = None  # seconds; None: unknown, or not empty
@@ -168,15 +171,19 @@ class Rebalance:
 
     def assign(self, assignments: dict[str, bytes], now: float) -> None:
         """Stores the leader's assignments: the generation is stable."""
-        before = {member.id: member.assignment for member in self.members.values()}
-        for member in self.members.values():
-            member.assignment = assignments.get(member.id, b"")
+        members = self.members.values()
+        before = {member.id: member.assignment for member in members}
+        given = {member.id: assignments.get(member.id, b"") for member in members}
+        more = sum(map(len, given.values())) - sum(map(len, before.values()))
+        has_room = self._limits.memory.has_room(more)
+        for member in members if has_room else ():
+            self.members.give(member, given[member.id])
         self.state = State.STABLE
-        code = self.store(now)
+        code = self.store(now) if has_room else ErrorCode.UNKNOWN_SERVER_ERROR
         if code:
             self.state = State.COMPLETING
             for member in self.members.values():
-                member.assignment = before[member.id]
+                self.members.give(member, before[member.id])
                 if self.answer_sync(member, Synced(code=code)):
                     self.reset_session_timer(member, now)
             self.prepare_rebalance(now)

@@ -30,6 +30,7 @@ class StateCollector(Collector):
         yield from self._of_logs()
         yield from self._of_disk()
         yield from self._of_conversions()
+        yield from self._of_members()
         yield self._lag()
         for name, what, value in (
             ("resident_memory_bytes", "Memory of the process.", process_figures.resident_bytes()),
@@ -94,6 +95,12 @@ class StateCollector(Collector):
         )
         what = "Ranges for several clients that are being converted, up to 64."
         yield gauge("conversions_under_way", what, cache.under_way)
+
+    def _of_members(self) -> Iterator[Metric]:
+        memory = self._broker.groups.memory
+        what = "Metadata and assignments of the members of all groups."
+        yield gauge("group_members_bytes", what, memory.size)
+        yield gauge("group_members_max_bytes", "The limit of these.", memory.size_max)
 
     def _lag(self) -> Metric:
         family = GaugeMetricFamily(

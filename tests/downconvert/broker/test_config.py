@@ -47,6 +47,7 @@ OTHERS: Final[dict[str, Any]] = {
     # Kafka has no limits of these, so clients could fill the memory or the disk.
     "group_max_size": 2_000,
     "group_metadata_max_bytes": 16_777_216,
+    "groups_memory_max_bytes": 268_435_456,
     "groups_max": 100_000,
     "transactional_ids_max": 100_000,
     "log_cleaner_io_max_bytes_per_second": 10_485_760,

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker.partition import LOOK_AGE_MAX, Partition
-from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.storage.logs import batch
+
+from .fetching import broker_of
 
 NOW = 0.0  # seconds
 

@@ -140,15 +140,20 @@ USERS_MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "Produce that names a topic without partitions, which the client may not write to",
+        "Produce, AddPartitionsToTxn that name a topic without partitions, beside what the client "
+        "may not write to",
         "nothing about it",
         "the topic, without partitions",
         "Clients read both as nothing.",
         lambda asked, place: (
-            asked.api is ApiKey.Produce
+            asked.api in (ApiKey.Produce, ApiKey.AddPartitionsToTxn)
             and place.kafka is None
             and isinstance(place.ours, dict)
-            and place.ours.get("partition_responses") == {}
+            and {}
+            in (
+                place.ours.get("partition_responses"),
+                place.ours.get("results_by_partition"),
+            )
         ),
     ),
     MayDiffer(

@@ -14,7 +14,7 @@ from records.errors import RecordsError
 from records.files.source import Records
 
 from .converter import Converter
-from .plan import Plan, plan_small, planning
+from .plan import planning
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import LazyDownConvertSend
@@ -57,9 +57,8 @@ class LazyDownConvertRecords:
         aborted: Iterable[AbortedTransaction] = (),
         clock: Clock = perf_counter,
     ) -> None:
-        self._records = records
+        self._records, self._clock = records, clock
         self._request = Request.of(to_magic, first_offset, policy, aborted)
-        self._clock = clock
         self._plan = at_once(planning(records, self._request, clock))
 
     @classmethod
@@ -78,33 +77,10 @@ class LazyDownConvertRecords:
         bytes that went through memory. Bytes compressed again count several times. A step takes
         milliseconds at most, however large a batch is. Between two steps up to 2 MiB of memory are
         held, until the generator ends or is closed."""
-        request = Request.of(to_magic, first_offset, policy, aborted)
-        plan = yield from planning(records, request, clock)
-        return cls._of(records, request, plan, clock)
-
-    @classmethod
-    def small(
-        cls,
-        records: Records,
-        to_magic: int,
-        first_offset: int = 0,
-        policy: ConversionPolicy = DEFAULT_POLICY,
-        *,
-        clock: Clock = perf_counter,
-    ) -> Self | None:
-        """A range whose messages are made by one call of the kernel, as most small ranges are. None
-        for any other, and for any error: `in_steps` then makes it, or raises."""
-        request = Request(to_magic, first_offset, policy)
-        found = plan_small(records, request, clock)
-        if found is None:
-            return None
-        plan, _ = found
-        return cls._of(records, request, plan, clock)
-
-    @classmethod
-    def _of(cls, records: Records, request: Request, plan: Plan, clock: Clock) -> Self:
         lazy = cls.__new__(cls)
-        lazy._records, lazy._request, lazy._plan, lazy._clock = records, request, plan, clock
+        lazy._records, lazy._clock = records, clock
+        lazy._request = Request.of(to_magic, first_offset, policy, aborted)
+        lazy._plan = yield from planning(records, lazy._request, clock)
         return lazy
 
     @property

@@ -54,12 +54,12 @@ class Made:
 
     size: bytes of whole messages in the response. seconds: the time it took to make them."""
 
-    __slots__ = ("_bytes", "_end", "_enough", "_room", "_total", "seconds", "size")
+    __slots__ = ("_end", "_enough", "_pieces", "_room", "_total", "seconds", "size")
 
     def __init__(self, enough: int, room: int) -> None:
         self._enough = enough
         self._room = room
-        self._bytes: bytearray | None = bytearray()
+        self._pieces: list[bytes] | None = []
         self._end = 0  # of the last message begun
         self._total = 0
         self.size = 0
@@ -80,10 +80,10 @@ class Made:
                 self._note(self._total + at)
         self._end = self._total + at
         self._total = total
-        if self._bytes is not None:
-            self._bytes += piece
-            if self._total > HELD_SIZE_MAX:
-                self._bytes = None
+        if self._total > HELD_SIZE_MAX:
+            self._pieces = None
+        elif self._pieces is not None:
+            self._pieces.append(bytes(piece))
 
     def _note(self, end: int) -> None:
         """Notes that a message ends there."""
@@ -104,7 +104,7 @@ class Made:
 
     def hold(self, counts: Counts) -> Held | None:
         """The response's messages, until they are sent. None if they must be made again then."""
-        if not self.size or self._bytes is None:
+        if self._pieces is None:
             return None
-        messages = bytes(memoryview(self._bytes)[: self.size])
+        messages = b"".join(self._pieces)[: self.size]
         return Held.within_budget(messages, counts, self.seconds)

@@ -33,11 +33,12 @@ from .steps import Steps
 
 KAFKA_READ_SIZE_MAX: Final = 128 * KiB  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
-MADE_SIZE: Final = 32 * KiB  # bytes made in a step
+STEP_SIZE: Final = 32 * KiB  # bytes made in a step
 
 # Bytes of records. A response up to this size is made while it is planned, so that its size costs
 # nothing.
 SMALL_SIZE_MAX: Final = 64 * KiB
+SMALL_STEP_SIZE: Final = 128 * KiB  # bytes made in a step of it, usually all of them
 
 # The minimum count of a step inside an entry. Python needs about as long for the step as the
 # kernel needs to convert this many bytes.
@@ -74,16 +75,13 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     try:
         if request.policy.size == "estimate":
             return (yield from _estimate(records, request))
-        found = plan_small(records, request, clock)
-        if found is not None:
-            small, work = found
-            yield work
-            return small
         if records.size <= SMALL_SIZE_MAX:
-            expanded = yield from _small(records, request, clock)
-            if expanded is not None:
-                return expanded
-        return (yield from _exact(records, request, clock))
+            small = yield from _exact(records, request, clock, is_small=True)
+            if small is not None:
+                return small
+        plan = yield from _exact(records, request, clock, is_small=False)
+        assert plan is not None
+        return plan
     except RecordsError as error:
         _clear(error.__traceback__)  # its frames refer to the error, and to the records
         raise
@@ -97,111 +95,46 @@ def _clear(traceback: TracebackType | None) -> None:
         traceback = traceback.tb_next
 
 
-def plan_small(records: Records, request: Request, clock: Clock) -> tuple[Plan, int] | None:
-    """The plan of a small response that the kernel makes by one call, and the work for it. None:
-    it takes more steps, or raises an error."""
-    end = records.size
-    if end > SMALL_SIZE_MAX or request.policy.size == "estimate":
-        return None
-    started = clock()
-    converter = Converter(records, request, SMALL_SIZE_MAX)
-    try:
-        made = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, ENOUGH)
-    except RecordsError:
-        return None
-    finally:
-        converter.release()
-    if made is not None and made.outcome != END and converter.position < end:
-        return None
-    messages = bytes((made and made.rest) or b"")
-    if len(messages) > ENOUGH:
-        return None
-    held = Held.within_budget(messages, converter.counts, clock() - started)
-    ends_at = end if held is None else 0
-    return Plan(size=len(messages), end=ends_at, is_exact=True, held=held), converter.work or 1
-
-
-def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
-    """Makes all of a small response, step by step. None if it expands too much. The rules for a
-    large response then decide how much of it is sent."""
-    converter, end = Converter(records, request, SMALL_SIZE_MAX), records.size
-    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
-    damage: RecordsError | None = None
-    is_done = False
-    try:
-        is_done = yield from _make(converter, made, end, clock)
-    except ClosedRecordsError:
-        raise
-    except RecordsError as error:
-        damage = error.with_traceback(None)
-    finally:
-        converter.release()
-    if damage is None and not (is_done and made.is_all):
-        return None
-    return _planned(records, 0, 0, made, converter.counts, damage, is_cut=False)
-
-
-def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
-    converter, end = Converter(records, request), records.size
+def _exact(
+    records: Records, request: Request, clock: Clock, *, is_small: bool
+) -> Steps[Plan | None]:
+    """`is_small`: all of the response is made, mostly by one call of the kernel, and nothing is
+    measured. None if it expands too much. The rules for a large response then decide how much of it
+    is sent."""
+    converter = Converter(records, request, SMALL_SIZE_MAX if is_small else None)
     size = held_from = 0
-    before = converter.counts
+    before = Counts()
     made: Made | None = None
     damage: RecordsError | None = None
-    is_cut = is_done = False
+    is_done = True
     try:
-        for piece, work in _worked(converter, converter.measured(end)):
-            yield work
-            if size + piece > RESPONSE_SIZE_MAX:
-                is_cut = True
-                break
-            size += piece
-        held_from, before = converter.position, converter.counts
-        if held_from < end and not is_cut:
+        if not is_small:
+            for piece, work in _worked(converter, converter.measured(records.size)):
+                yield work
+                if size + piece > RESPONSE_SIZE_MAX:
+                    is_done = False
+                    break
+                size += piece
+            held_from, before = converter.position, converter.counts
+        if is_done:
             room = RESPONSE_SIZE_MAX - size
-            made = Made(ENOUGH if request.policy.may_end_early else room, room)
-            is_done = yield from _make(converter, made, end, clock)
+            ends_early = is_small or request.policy.may_end_early
+            made = Made(ENOUGH if ends_early else room, room)
+            step_size = SMALL_STEP_SIZE if is_small else STEP_SIZE
+            is_done = yield from _make(converter, made, records.size, step_size, clock)
     except ClosedRecordsError:
         raise
     except RecordsError as error:
         damage = error.with_traceback(None)
     finally:
         converter.release()
-    if made is not None:
-        is_cut = made.wanted <= 0 and not is_done
-    counts = converter.counts.since(before)
-    return _planned(records, size, held_from, made, counts, damage, is_cut=is_cut)
-
-
-def _worked(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """The size of each piece, and the work done for it."""
-    done = converter.work
-    for piece in sizes:
-        before, done = done, converter.work
-        yield piece, _work(converter, done - before)
-
-
-def _work(converter: Converter, counted: int) -> int:
-    """The count of a step. `counted`: the converter's own count for it."""
-    return max(counted, 1 if converter.is_between else WITHIN)
-
-
-def _planned(
-    records: Records,
-    size: int,
-    held_from: int,
-    made: Made | None,
-    counts: Counts,
-    damage: RecordsError | None,
-    *,
-    is_cut: bool,
-) -> Plan:
-    """A plan of the measured and made messages, `size` bytes. `held_from`: the position where the
-    made ones begin. Raises the damage if nothing before it is good."""
     held = None
     if made is not None:
-        is_cut = is_cut or not made.is_all
-        held = made.hold(counts)
+        is_done = is_done and made.is_all
         size += made.size
+        if is_small and damage is None and not is_done:
+            return None
+        held = made.hold(converter.counts.since(before))
     if damage is not None and not size:
         raise damage
     return Plan(
@@ -210,23 +143,35 @@ def _planned(
         is_exact=True,
         damage=damage,
         held=held,
-        cuts_no_message=not is_cut,
+        cuts_no_message=is_done,
     )
 
 
-def _make(converter: Converter, made: Made, end: int, clock: Clock) -> Steps[bool]:
-    """Makes messages until there are enough. Returns whether it has reached the end."""
+def _worked(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """The size of each piece, and the work done for it."""
     done = converter.work
-    while made.wanted > 0:
+    for piece in sizes:
+        before, done = done, converter.work
+        yield piece, max(done - before, 1 if converter.is_between else WITHIN)
+
+
+def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -> Steps[bool]:
+    """Makes messages, about `size` bytes a step, until there are enough. Returns whether it has
+    reached the end."""
+    done = converter.work
+    while (wanted := made.wanted) > 0:
         started = clock()
-        budget = min(MADE_SIZE, made.wanted)
+        budget = min(size, wanted)
         progress = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, budget)
         made.seconds += clock() - started
         if progress is None:
             return True
-        made.add(progress.rest or b"", is_whole=converter.is_between)
+        is_between = converter.is_between
+        made.add(progress.rest or b"", is_whole=is_between)
         before, done = done, converter.work
-        yield _work(converter, done - before)
+        yield max(done - before, 1 if is_between else WITHIN)
+        if progress.outcome == END:
+            return True
     return converter.position >= end
 
 

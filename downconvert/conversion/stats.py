@@ -4,6 +4,7 @@ The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import add, sub
 from typing import NamedTuple, TypeAlias
 
 Clock: TypeAlias = Callable[[], float]  # seconds
@@ -40,7 +41,7 @@ class Counts(NamedTuple):
     temporary_bytes: int = 0
 
     def since(self, before: "Counts") -> "Counts":
-        return Counts(*(after - each for after, each in zip(self, before, strict=True)))
+        return Counts(*map(sub, self, before))
 
     def plus(self, other: "Counts") -> "Counts":
-        return Counts(*(one + another for one, another in zip(self, other, strict=True)))
+        return Counts(*map(add, self, other))

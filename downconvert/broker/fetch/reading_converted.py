@@ -129,9 +129,7 @@ class _Conversion:
                 if shared.ends is Ends.LATER:
                     yield FetchPause.TURN
                     continue
-            converted = LazyDownConvertRecords.small(records, self.magic, offset, policy)
-            if converted is None:
-                converted = yield from self._planned(records, offset)
+            converted = yield from self._planned(records, offset)
             if converted.size:
                 return (yield from self._alone(converted, records))
             found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)

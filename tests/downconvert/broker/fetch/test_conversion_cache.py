@@ -54,19 +54,12 @@ def asked(
 def lazily(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the ranges that are converted for one client alone."""
     sizes: list[int] = []
-    small, in_steps = LazyDownConvertRecords.small, LazyDownConvertRecords.in_steps
-
-    def counted_small(records: Any, *args: Any, **options: Any) -> Any:
-        made = small(records, *args, **options)
-        if made is not None:
-            sizes.append(records.size)
-        return made
+    in_steps = LazyDownConvertRecords.in_steps
 
     def counted(records: Any, *args: Any, **options: Any) -> Any:
         sizes.append(records.size)
         return in_steps(records, *args, **options)
 
-    monkeypatch.setattr(LazyDownConvertRecords, "small", counted_small)
     monkeypatch.setattr(LazyDownConvertRecords, "in_steps", counted)
     return sizes
 

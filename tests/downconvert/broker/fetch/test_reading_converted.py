@@ -253,7 +253,6 @@ def test_a_plan_is_released_when_its_client_has_gone_and_not_when_it_is_collecte
         finally:
             released.append("buffers")
 
-    monkeypatch.setattr(LazyDownConvertRecords, "small", lambda *_: None)
     monkeypatch.setattr(LazyDownConvertRecords, "in_steps", in_steps)
     with broker_of(tmp_path, {"events": {0: [batch(0)]}}, conversions_kept_bytes=0) as broker:
         broker.planning_slots = PlanningSlots(1)

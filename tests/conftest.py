@@ -51,7 +51,6 @@ OTHERS_PROGRAMS: Final = (
     "downconvert/broker/test_transaction_clients.py",
     "downconvert/broker/test_transaction_log_differential.py",
     "downconvert/cli/test_spark.py",
-    "downconvert/spark/jobs/convert/test_convert.py",
     "downconvert/spark/jobs/test_session.py",
     "downconvert/spark/test_discovery.py",
     "downconvert/storage/test_kafka_accepts.py",

@@ -235,6 +235,7 @@ with open_session("cluster", "local-cluster[2,1,1024]", settings) as session:
 """
 
 
+@pytest.mark.others
 @pytest.mark.timeout(900)
 def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_executors(
     large: Path, tmp_path: Path

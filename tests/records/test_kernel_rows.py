@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from records import MemoryRecords, Record, read, reference
 from records.kernel import ROW_SIZE
 from records.record import ROW
+from records.reference import gathering
 from records.varint import varint
 from tests.strategies import SMALL_CONTENTS, Segment, segments
 
@@ -187,6 +188,20 @@ def test_columns_work_after_a_refusal_as_before(kernel: ModuleType) -> None:
         columns.add_rows(bad, 0, len(bad), GAPS)
     assert columns.add_rows(rows, 0, len(rows), GAPS) == 2 * ROW_SIZE
     assert columns.add_rows(rows, 0, len(rows), GAPS) == 0
+
+
+def test_headers_of_the_reference_count_until_their_column_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "COLUMN_SIZE_MAX", 100)
+    log = batch(record(0, None, None, headers=[(b"h", b"x" * 25)]))
+    rows = rows_of(log)
+    columns = reference.ArrowColumns(9, 100, True, True, True, EVERY, EVERY)
+    for _ in range(3):
+        assert columns.add_rows(rows, 0, ROW_SIZE, log) == ROW_SIZE
+        with pytest.raises(ValueError, match="a column is larger than 2 GiB"):
+            columns.add_rows(rows, 0, ROW_SIZE, log)
+        assert len(columns) == columns.take()[0] == 1
 
 
 @given(

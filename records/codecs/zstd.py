@@ -119,8 +119,6 @@ def _frame(
         yield content
     if header.has_checksum:
         yield _fed(frame.decompress, windows.take(WORD.size), start)
-    if not frame.eof:
-        raise CorruptRecordsError(DAMAGED, start)
 
 
 def _fed(frame: Callable[[Buffer], bytes], data: Buffer, position: int) -> bytes:

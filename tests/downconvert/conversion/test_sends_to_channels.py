@@ -2,12 +2,14 @@
 
 import socket
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from downconvert import LazyDownConvertRecords, LazyRecodedRecords
-from records import Codec, MemoryRecords, Record, build
+from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords, eager
+from records import Codec, FileRecords, MemoryRecords, Record, build
 from records.units import KiB, MiB
+from tests.python_calls import python_calls
 
 from .channels import Everything, sent
 
@@ -41,6 +43,21 @@ def test_a_large_budget_is_used_up_by_one_call() -> None:
     assert send.size > 3 * MiB
     assert send.write_to(channel, 2 * send.size) == send.size
     assert send.completed
+
+
+def test_only_the_first_chunk_to_a_socket_is_written_alone(tmp_path: Path) -> None:
+    """Each chunk would cost a call of the kernel, and more than ten of Python."""
+    (tmp_path / "log").write_bytes(eager(log_of(10), 2))
+    ours, theirs = socket.socketpair()
+    with ours, theirs, FileRecords.open(tmp_path / "log") as records:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MiB)
+        ours.setblocking(False)
+        send = LazyDownConvertRecords(records, 1).to_send()
+        chunk_size = ConversionPolicy().chunk_size
+        written: list[int] = []
+        calls = python_calls(lambda: written.append(send.write_to(ours, MiB)))
+        assert written[0] >= 8 * chunk_size
+        assert calls < 2 * written[0] // chunk_size
 
 
 def test_a_recoded_send_that_has_written_everything_holds_nothing() -> None:

@@ -105,3 +105,20 @@ def test_the_peak_of_buffers_counts_those_of_a_large_record() -> None:
     send = LazyDownConvertRecords(log, 1).to_send()
     sent(send)
     assert 2 * ConversionPolicy().chunk_size <= send.stats.peak_buffer_bytes <= 256 * KiB
+
+
+def test_the_peak_of_buffers_is_that_of_the_largest_batch_and_not_of_all() -> None:
+    """The first one is decompressed at once, the second one through a window."""
+    value = bytes(range(256)) * 4
+    whole, streamed = (
+        build([Record(n, 0, value=value) for n in range(count)], magic=1, codec=Codec.GZIP)
+        for count in (100, 1000)
+    )
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    peaks = []
+    for data in (whole, streamed, whole + streamed):
+        conversion = convert(MemoryRecords(data), 0, 0, policy)
+        assert sum(map(len, conversion)) > len(value)
+        peaks.append(conversion.stats.peak_buffer_bytes)
+    assert peaks[2] < peaks[0] + len(value)
+    assert peaks[2] >= peaks[1]

@@ -1,8 +1,8 @@
 """Converts a log: the kernel runs, and where it stops, the policy's rules decide.
 
-Python converts the rest, an item at a time (streamed). Sending, converting
-into memory and measuring are the same steps with another target. The size of compressed output is
-unknown before it is made. So measuring ends there, and the caller continues by making it.
+Python converts what the kernel leaves, an item at a time (streamed). Sending, converting into
+memory and measuring are the same steps with another target. The size of a compressed message is
+unknown before it is made. So measuring ends before such a message, and the caller makes it instead.
 
 Not here: the calls of the kernel (engine.py), the end of a conversion (plan.py), sending
 (send.py)."""
@@ -50,7 +50,7 @@ from .steps import Steps
 BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
 GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
 
-# The kernel measures records in chunks of the first size, and measures the second size in one step.
+# The kernel measures records in chunks of the first size, and about the second size in a step.
 MEASURED_CHUNK_SIZE: Final = 128 * KiB
 MEASURED_SIZE: Final = MiB
 MESSAGES_SIZE: Final = 64 * KiB  # bytes made in a step if no client waits for a size
@@ -88,13 +88,13 @@ class Converter:
         self.position = 0
 
     def advance(self, end: int, target: Target, room: int, budget: int) -> Progress | None:
-        """Converts up to `end`, which is the boundary of an entry or the end of the records: at
-        most `room` bytes, and no other chunk after `budget` bytes. None if there are no more, or if
+        """Converts up to `end`, which is the boundary of an entry or the end of the records. Makes
+        at most `room` bytes, and begins no other chunk after `budget` bytes. None at the end, or if
         the target is COUNTED and the next messages must be made.
 
-        The result may include a message larger than `room`. Messages that Python converts for a
-        channel are in `rest`. Raises RecordsError if the records are damaged or refused, after it
-        has returned everything before that place."""
+        A message that Python converts may be larger than `room`. If the target is a channel, it is
+        in `rest`. Raises RecordsError for damage or a refusal, after it has returned all messages
+        before that place."""
         begin = self.position
         while True:
             if self._item is not None:

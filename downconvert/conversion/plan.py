@@ -40,9 +40,9 @@ STEP_SIZE: Final = 32 * KiB  # bytes made in a step
 SMALL_SIZE_MAX: Final = 64 * KiB
 SMALL_STEP_SIZE: Final = 128 * KiB  # bytes made in a step of it, usually all of them
 
-# The minimum count of a step inside an entry. Python needs about as long for the step as the
-# kernel needs to convert this many bytes.
-WITHIN: Final = 16 * KiB
+# The least work that is counted for a step inside an entry. Such a step of Python takes about as
+# long as the kernel takes to convert this many bytes.
+ENTRY_WORK_MIN: Final = 16 * KiB
 
 
 class Plan(NamedTuple):
@@ -152,7 +152,7 @@ def _worked(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, i
     done = converter.work
     for piece in sizes:
         before, done = done, converter.work
-        yield piece, max(done - before, 1 if converter.is_between else WITHIN)
+        yield piece, max(done - before, 1 if converter.is_between else ENTRY_WORK_MIN)
 
 
 def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -> Steps[bool]:
@@ -169,7 +169,7 @@ def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -
         is_between = converter.is_between
         made.add(progress.rest or b"", is_whole=is_between)
         before, done = done, converter.work
-        yield max(done - before, 1 if is_between else WITHIN)
+        yield max(done - before, 1 if is_between else ENTRY_WORK_MIN)
         if progress.outcome == END:
             return True
     return converter.position >= end

@@ -15,13 +15,10 @@ from records.codecs import CompressionLevel
 from records.formats import Codec
 from records.units import KiB, MiB
 
-CHUNK_SIZE: Final = (
-    16 * KiB
-)  # KIP-283: "a chunk is formed by reading a maximum of 16kB of messages"
+# KIP-283: "a chunk is formed by reading a maximum of 16kB of messages"
+CHUNK_SIZE: Final = 16 * KiB
 CHUNK_SIZE_MIN: Final = 128  # holds a batch header, and the head of any record
-RESPONSE_SIZE_MAX: Final = (
-    2**31 - 1
-)  # the record set's size is a 32-bit integer in a fetch response
+RESPONSE_SIZE_MAX: Final = 2**31 - 1  # a fetch response states the size in a 32-bit integer
 WRAPPER_SIZE_MAX: Final = MiB
 
 REFUSE: Final = "refuse"

@@ -74,11 +74,11 @@ class LazyDownConvertSend:
         self._clock = clock
         self._pending = PendingBytes()  # converted, and not taken by the channel
         self._converter: Converter | None = None
-        self._end = 0  # how far the conversion goes before the next of the ends
+        self._end = 0  # the position up to which it converts, before it takes the next of `_ends`
         self._ends: Iterator[int] = iter(())
         self._error: BaseException | None = None
         self._made = held = plan.held  # counts against the budget until all of it is sent
-        self._held = memoryview(b"" if held is None else held.messages)  # not in a piece yet
+        self._held = memoryview(b"" if held is None else held.messages)  # not yet in `_pending`
         if not plan.is_held:
             self._converter = Converter(records, request)
             self._ends = ends(records, request, plan)

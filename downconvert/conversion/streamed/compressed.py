@@ -2,7 +2,7 @@
 
 The kernel recompresses a small entry in one call. A small entry that becomes plain messages is
 decompressed all at once. All others go through a window, and so do entries that expand too much or
-are damaged. All ways make the same messages.
+are damaged. The messages are the same in all three cases.
 
 Not here: converting the decompressed bytes (body_converter.py), the decision to convert
 (converter.py)."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
 from downconvert.conversion import plan, send
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
-from downconvert.conversion.plan import WITHIN
+from downconvert.conversion.plan import ENTRY_WORK_MIN
 from records import (
     Codec,
     FileRecords,
@@ -120,8 +120,8 @@ def test_a_small_wrapper_size_makes_small_and_cheap_steps(
         work = list(LazyDownConvertRecords.in_steps(log, magic - 1, policy=policy))
         assert len(work) > len(few)
         done = COMPRESSED_WEIGHT * (counted.take() + log.size)
-        assert done <= sum(work) <= done + WITHIN * len(work)
-        assert sorted(work)[len(work) // 2] <= WITHIN  # the usual step
+        assert done <= sum(work) <= done + ENTRY_WORK_MIN * len(work)
+        assert sorted(work)[len(work) // 2] <= ENTRY_WORK_MIN  # the usual step
 
 
 def small_log(codec: Codec, count: int = 120, **options: Any) -> bytes:

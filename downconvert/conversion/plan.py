@@ -116,7 +116,7 @@ def _exact(
                     break
                 size += piece
             held_from, before = converter.position, converter.counts
-        if is_done:
+        if is_done and (is_small or held_from < records.size):
             room = RESPONSE_SIZE_MAX - size
             ends_early = is_small or request.policy.may_end_early
             made = Made(ENOUGH if ends_early else room, room)

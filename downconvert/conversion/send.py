@@ -138,7 +138,7 @@ class LazyDownConvertSend:
             return self._sent - sent
         target = descriptor_of(channel) or IN_MEMORY
         position = converter.position
-        steps, steps_max = 0, max(UNPRODUCTIVE_MAX // max(self._chunk_size, STEP_SIZE), 1)
+        steps, steps_max = 0, UNPRODUCTIVE_MAX // max(self._chunk_size, STEP_SIZE) or 1
         enough = ONE_CHUNK if budget is None else budget
         try:
             while self._sent < self.size and steps < steps_max:
@@ -168,11 +168,11 @@ class LazyDownConvertSend:
     def _convert(self, converter: Converter, target: Target, budget: int) -> bool:
         """Converts some more. Returns whether the channel is full."""
         started = self._clock()
-        remaining = self.remaining
+        remaining = self.size - self._sent
         if target is IN_MEMORY:
             budget = ONE_CHUNK  # one write
         try:
-            done = self._next(converter, target, budget)
+            done = self._next(converter, target, remaining, budget)
             rest = memoryview(done.rest or b"")
             if len(rest) > remaining:
                 if self._cuts_no_message:
@@ -191,11 +191,11 @@ class LazyDownConvertSend:
             raise OSError(done.error, os.strerror(done.error))
         return done.outcome == CHANNEL
 
-    def _next(self, converter: Converter, target: Target, budget: int) -> Progress:
-        """Converts the next part. After the conversion come the messages made before, and then
-        filler."""
+    def _next(self, converter: Converter, target: Target, room: int, budget: int) -> Progress:
+        """Converts the next part, at most `room` bytes. The messages made before follow it, and
+        then filler."""
         while True:
-            done = converter.advance(self._end, target, self.remaining, budget)
+            done = converter.advance(self._end, target, room, budget)
             if done is not None:
                 return done
             end = next(self._ends, None)
@@ -207,7 +207,7 @@ class LazyDownConvertSend:
         elif self._is_exact:
             raise CorruptRecordsError(CHANGED, converter.error_position)
         else:
-            piece = memoryview(filler(self.remaining))
+            piece = memoryview(filler(room))
             self._filler_bytes += len(piece)
         return Progress(0, 0, LIMIT, piece)
 

@@ -52,7 +52,7 @@ def changed_lines(since: str) -> dict[str, set[int]]:
 
 def own_tests(path: str) -> list[str]:
     """The tests of a file: those of its name, some that import it, and those of a small folder; if
-    there are none, those of its folder."""
+    there are none, those of its folder, or of the nearest one above that has tests."""
     file = Path(path)
     folder = Path("tests") / file.parent
     own = folder / f"test_{file.stem}.py"
@@ -65,6 +65,8 @@ def own_tests(path: str) -> list[str]:
         if imports.search(test.read_text())
     )
     found += [test for test in importing if test not in found][:IMPORTING_MAX]
+    while not folder.exists():  # without tests, every mistake would count as noticed
+        folder = folder.parent
     beside = sorted(folder.glob("test_*.py"))
     if len(beside) <= BESIDE_MAX:  # all of a small folder: some test several files together
         found += [test for test in beside if test not in found]

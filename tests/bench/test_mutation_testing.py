@@ -46,3 +46,7 @@ def test_all_tests_of_a_small_folder_are_run() -> None:
 
 def test_a_file_without_own_tests_gets_those_of_its_folder() -> None:
     assert own_tests("records/no_such_file.py") == ["tests/records"]
+
+
+def test_a_file_whose_folder_has_no_tests_gets_those_of_the_folder_above() -> None:
+    assert own_tests("records/reference/log.py") == ["tests/records"]

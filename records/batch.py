@@ -85,8 +85,9 @@ class BatchHeader(NamedTuple):
     def parse(cls, buffer: Buffer, at: int, position: int, origin: int = 0) -> Self:
         """Reads the head of the entry at `buffer[at:]`: 18 bytes of v0, 26 of v1, 61 of v2.
 
-        The header gets `position`; errors have `origin + position`. ValueError: the buffer ends
-        within the head. The rest of the entry need not be there."""
+        The rest of the entry need not be there. The header gets `position`. ValueError: the buffer
+        ends within the head. CorruptRecordsError, with `origin + position`: there is no such size,
+        format or codec."""
         left = len(buffer) - at
         if at < 0 or left < ENTRY_HEAD_SIZE:
             raise ValueError("the head of the entry is not whole in the buffer")

@@ -23,8 +23,9 @@ class CorruptRecordsError(RecordsError):
     """Bytes that are not valid records.
 
     `position` is the byte at which the damaged entry or record begins, in the file (or buffer) that
-    was read. `inside` is set if the damage is in compressed data: the byte of the decompressed
-    data, whose batch begins at `position`."""
+    was read. A record that had been compressed has no position there. Then `position` is that of
+    its batch, and `inside` the byte of the batch's decompressed data at which the record begins.
+    Otherwise `inside` is None."""
 
     def __init__(self, reason: str, position: int, *, inside: int | None = None) -> None:
         self.reason = reason
@@ -47,7 +48,10 @@ class UnsupportedCodecError(RecordsError):
 
 
 class RecordTooLargeError(RecordsError):
-    """A record larger than the reader's `record_size_max`."""
+    """A record larger than the reader's `record_size_max`, or a batch larger than it may become.
+
+    `size` is the number of bytes that have been read or made so far, `limit` the allowed number.
+    `position` is the byte at which the record's batch begins."""
 
     def __init__(self, size: int, limit: int, position: int) -> None:
         self.size = size

@@ -263,8 +263,8 @@ class Transcoder(Protocol):
         """Converts from `position` of a file, up to `end`, into a target of `room` bytes, chunk
         after chunk, without returning for each.
 
-        The transcoder must be in a log, or in an uncompressed batch of one. `source` is a
-        descriptor, or the file's bytes as a buffer, or the first of them. `target` is the
+        The transcoder must be in a log, or in an uncompressed batch of one. `source` is the file's
+        descriptor, or a buffer of its bytes, which may end before `end`. `target` is the
         descriptor of a plain socket (`is_socket`) or of a pipe or file, or MEMORY or COUNTER. A
         chunk is made by transcode from up to `chunk_size` bytes of source, into twice that or the
         rest of `room`; COUNTER measures it. One system call writes one chunk, or several if a

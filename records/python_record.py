@@ -23,9 +23,9 @@ class Record:
     other records. The objects that it returns hold no other memory."""
 
     offset: int
-    timestamp: int  # milliseconds; -1 is none
+    timestamp: int  # milliseconds since the epoch; -1 is none
     timestamp_type: TimestampType = TimestampType.CREATE
     key: bytes | None = None
     value: bytes | None = None
     headers: Headers = ()
-    sequence: int = -1  # of an idempotent or transactional producer
+    sequence: int = -1  # of an idempotent or transactional producer; -1 is none

@@ -73,6 +73,8 @@ def build(
     Each record's offset, timestamp, key, value and (v2) headers are written. The timestamp type and
     the sequence numbers belong to the batch.
 
+    Timestamps are milliseconds since the epoch.
+
     append_time: the time of LogAppendTime; by default, the latest timestamp of the records.
     append_time_inside: whether messages inside a compressed one have it too, as since Kafka 0.11.
         Older brokers left the producer's timestamps in them.
@@ -81,7 +83,7 @@ def build(
     last_offset: the batch's last offset before compaction removed its last records. This and the
         following options are for v2.
     base_timestamp: the timestamp that others are relative to; by default, the first record's.
-    delete_horizon: milliseconds after which tombstones are removed; stored as base timestamp.
+    delete_horizon: the time after which tombstones are removed. It is stored as base timestamp.
 
     >>> from records import MemoryRecords, Record
     >>> log = build([Record(offset=7, timestamp=0, value=b"v" * 1000)], magic=2, codec=Codec.GZIP)
@@ -170,7 +172,9 @@ def build_marker(
     coordinator_epoch: int = 0,
     leader_epoch: int = NONE,
 ) -> bytes:
-    """The v2 batch that ends a transaction: ABORT or COMMIT."""
+    """The v2 batch that ends a transaction: a single control record, ABORT or COMMIT.
+
+    timestamp: milliseconds. ValueError: another kind of control record."""
     if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         raise ValueError("ABORT and COMMIT end a transaction")
     key, value = KEY.pack(0, kind), MARKER.pack(0, coordinator_epoch)

@@ -31,7 +31,8 @@ class ControlRecordType(IntEnum):
 
     @classmethod
     def parse(cls, key: bytes | None, position: int) -> Self:
-        """The type in a control record's key; `position` is for the error."""
+        """The type in a control record's key. CorruptRecordsError, with this position: the key is
+        null or too short, or has a negative version."""
         if key is None or len(key) < KEY.size:
             raise CorruptRecordsError("control record's key is too short", position)
         version, number = KEY.unpack_from(key)
@@ -58,7 +59,8 @@ class EndTransactionMarker:
 
     @classmethod
     def parse(cls, key: bytes | None, value: bytes | None, position: int) -> Self:
-        """The marker in a control record; `position` is for the error."""
+        """The marker in a control record. CorruptRecordsError, with this position: key or value is
+        unreadable, or the record does not end a transaction."""
         kind = ControlRecordType.parse(key, position)
         if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
             raise CorruptRecordsError("control record does not end a transaction", position)

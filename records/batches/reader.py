@@ -32,12 +32,14 @@ READ_SIZE: Final = 64 * KiB  # bytes
 def read(
     records: Records, *, verify: bool = True, record_size_max: int | None = None
 ) -> Iterator[Record]:
-    """All records that a consumer gets: without those of control batches.
+    """The records that a consumer gets, in order: all but those of control batches.
 
-    Some are read ahead: 64 KiB of log, or the decompressed body of one batch.
+    Up to 64 KiB of the log, or the decompressed body of one batch, are read ahead.
 
-    `record_size_max` limits memory. A larger record raises RecordTooLargeError, with the part of
-    its size that was read.
+    verify: whether checksums are compared. record_size_max: bytes of a record, to limit memory.
+
+    CorruptRecordsError: the next entry or record is damaged. RecordTooLargeError: the next record
+    has more than `record_size_max` bytes. Both come after the good records before it.
 
     >>> from records import MemoryRecords, Record, build
     >>> made = [Record(offset=n, timestamp=n, value=b"%d" % n) for n in range(3)]
@@ -56,8 +58,9 @@ def read_batch(
     """The records of one batch of `records.batches()`, also of a control batch.
 
     `verify` compares checksums: the batch's at once, and that of each message in a compressed
-    message. CorruptRecordsError comes after the good records before the damage. In a compressed v1
-    message it comes before all records, because the last entry determines the offsets."""
+    message. The errors are those of `read`. In a compressed v1 message they come before all
+    records, because the last message inside determines the offsets. ValueError: the batch ends
+    after the end of `records`."""
     if header.position + header.size > records.size:
         raise ValueError("the header is not one of these records")
     entry = _entry(records, header)

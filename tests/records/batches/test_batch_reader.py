@@ -9,8 +9,9 @@ import pytest
 
 from records import CorruptRecordsError, MemoryRecords, Record
 from records.batches import batch_reader
-from records.batches.batch_reader import BatchReader
+from records.batches.batch_reader import BatchReader, body_size_max
 from records.formats import LOG_APPEND_TIME, V0, V1
+from records.units import KiB, MiB
 from tests.records.examples import GAPS, batch, damaged, message, record, wrapper
 from tests.records.reading import LOG_APPEND, ORIGIN, gzipped
 
@@ -22,7 +23,7 @@ RECORDS: Final = (
 BODY: Final = b"".join(RECORDS)
 WRONG: Final = damaged(message(V1, 2), at=30, bytes=b"!", checksum="wrong")
 INSIDE: Final = message(V1, 1, timestamp=7) + message(V0, 2, None) + message(V1, 4, b"", b"v" * 9)
-SIZES: Final = (*range(1, 130), 32 * 1024)  # of windows: from a byte to more than all
+SIZES: Final = (*range(1, 130), 32 * KiB)  # of windows: from a byte to more than all
 
 EXAMPLES: Final = {
     "a batch": batch(*RECORDS, base_offset=5, base_sequence=2**31 - 2),
@@ -92,3 +93,13 @@ def test_an_error_names_the_first_byte_of_what_is_damaged(
     records, found = read(EXAMPLES[name], at_once=True)
     reason, position, inside = error
     assert (len(records), found) == (count, (reason, ORIGIN + position, inside))
+
+
+@pytest.mark.parametrize(
+    ("record_size_max", "size"),
+    [(None, MiB), (0, 32 * KiB), (32 * KiB + 1, 32 * KiB + 1), (MiB - 1, MiB - 1), (2 * MiB, MiB)],
+)
+def test_a_body_of_a_window_is_decompressed_at_once_whatever_the_limit(
+    record_size_max: int | None, size: int
+) -> None:
+    assert body_size_max(record_size_max) == size

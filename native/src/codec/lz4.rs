@@ -218,6 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_does_not_shrink_is_stored() {
+        let noise: Vec<u8> = (1..61u32).map(|n| ((n * n).wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+        for (repeated, gain) in [(6, 0), (7, 1)] {
+            let data = [&noise[..40], &noise[..repeated], &noise[40..]].concat();
+            for level in [CompressionLevel::Fast, CompressionLevel::Kafka] {
+                let mut frame = vec![];
+                compress(&data, level, V1, &mut frame).expect("there is memory");
+                let stored = if gain == 0 { STORED } else { 0 };
+                let word = stored | (data.len() - gain) as u32;
+                assert_eq!(frame[HEADER_SIZE..][..WORD], word.to_le_bytes(), "{repeated}");
+            }
+        }
+    }
+
+    #[test]
     fn blocks_that_depend_on_each_other_are_left_to_the_stream() {
         let mut frame = vec![];
         compress(b"value", CompressionLevel::Kafka, V0, &mut frame).expect("there is memory");

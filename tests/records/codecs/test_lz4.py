@@ -8,7 +8,7 @@ import lz4.frame
 import pytest
 import xxhash
 
-from records.codecs import compress, decompress
+from records.codecs import CodecLevel, compress, decompress
 from records.codecs.lz4 import BLOCK_SIZE
 from records.formats import V0, V1, V2, Codec
 
@@ -122,9 +122,13 @@ def test_no_data_is_a_frame_without_blocks() -> None:
     assert decompress(Codec.LZ4, EMPTY, limit=0, magic=V1) == b""
 
 
-def test_a_block_that_does_not_shrink_is_stored() -> None:
-    data = noise(1000)
-    assert compress(Codec.LZ4, data, magic=V1, compression_level="fast") == frame(stored(data), END)
+@pytest.mark.parametrize("level", ["fast", "kafka", 12])
+def test_a_block_that_does_not_shrink_is_stored(level: CodecLevel) -> None:
+    for repeated, gain in (0, -3), (6, 0), (7, 1):  # bytes saved by compressing
+        data = noise(40) + noise(40)[:repeated] + noise(20)
+        made = compress(Codec.LZ4, data, magic=V1, compression_level=level)
+        assert (made == frame(stored(data), END)) == (gain <= 0), repeated
+        assert len(made) == len(EMPTY) + 4 + len(data) - max(gain, 0)
 
 
 # --- the header

@@ -84,6 +84,9 @@ def test_further_headers_are_allowed_between_blocks() -> None:
     compressed = HELLO + HEADER + HELLO + HEADER
     assert decoded(Codec.SNAPPY, compressed) == (b"hellohello", None)
     assert damage(Codec.SNAPPY, compressed) is None
+    for versions in (1, 0), (2, 2), (2**31 - 1, -1):  # only the first one counts
+        newer = HELLO + HEADER[:8] + struct.pack(">ii", *versions) + HELLO[16:]
+        assert decoded(Codec.SNAPPY, newer) == (b"hellohello", None)
     old = HELLO + HEADER[:8] + struct.pack(">ii", 0, 0) + HELLO[16:]
     assert damage(Codec.SNAPPY, old) == ("snappy header is of an unknown version", len(HELLO))
     other = HELLO + HEADER[:7] + b"!" + HEADER[8:]

@@ -68,7 +68,10 @@ def test_a_size_has_three_digits_and_a_unit(size: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.00035, "0.35 ms"), (0.0121, "12.1 ms"), (0.5, "500 ms"), (1.234, "1.23 s"), (75, "75 s")],
+    [
+        *((0, "0.00 ms"), (0.00035, "0.35 ms"), (-0.00035, "-0.35 ms"), (0.001, "1 ms")),
+        *((0.0121, "12.1 ms"), (0.5, "500 ms"), (0.9995, "1 s"), (1.234, "1.23 s"), (75, "75 s")),
+    ],
 )
 def test_a_time_has_a_unit_that_suits_it(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text

@@ -1,6 +1,7 @@
 """Sends of an unchanged range of a file."""
 
 import contextlib
+import errno
 import os
 import random
 import socket
@@ -250,13 +251,40 @@ def test_an_empty_range_is_sent_at_once(path: Path) -> None:
         assert send.write_to(Taking(1)) == 0
 
 
+@pytest.mark.parametrize(
+    "number",
+    [errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP],
+    ids=errno.errorcode.get,
+)
 def test_bytes_are_copied_if_sendfile_is_not_supported(
     send: ZeroCopySend,
     pair: tuple[socket.socket, socket.socket],
+    number: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    calls: list[object] = []
+
     def sendfile(*_: object) -> int:
-        raise OSError(22, "Invalid argument")
+        calls.append(1)
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "sendfile", sendfile)
     assert received(send, *pair) == DATA[POSITION : POSITION + SIZE]
+    assert len(calls) == 1  # it is not tried again
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ECONNRESET, errno.EPIPE])
+def test_other_errors_of_sendfile_are_the_callers(
+    send: ZeroCopySend,
+    pair: tuple[socket.socket, socket.socket],
+    number: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sendfile(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    for _ in range(2):
+        with pytest.raises(OSError, match=os.strerror(number)):
+            send.write_to(pair[0])
+    assert send.remaining == SIZE

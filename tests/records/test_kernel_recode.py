@@ -165,6 +165,16 @@ def last_entry(body: bytes) -> int:
     return at
 
 
+def offsets(inner: bytes) -> list[int]:
+    """The offset fields of messages one after the other."""
+    found = []
+    while inner:
+        offset, size = PREFIX.unpack_from(inner)
+        found.append(offset)
+        inner = inner[PREFIX.size + size :]
+    return found
+
+
 # --- good entries
 
 
@@ -198,6 +208,34 @@ def test_gaps_and_the_first_offset_cut_as_in_streaming(
     assert opened(made) == (streamed(kernel, job, entry) if first_offset < 107 else [])
     gaps = split_at_gaps and first_offset < 103
     assert len(opened(made)) == (2 if gaps else first_offset < 107)
+
+
+@each_kernel
+@pytest.mark.parametrize(
+    ("to_magic", "split_at_gaps", "first_offset", "expected"),
+    [
+        (V1, True, 0, [(102, 1009, [0, 1, 2]), (106, 1003, [0, 1])]),
+        (V1, True, 102, [(102, 1007, [0]), (106, 1003, [0, 1])]),
+        (V1, True, 106, [(106, 1001, [0])]),
+        (V1, False, 0, [(106, 1009, [0, 1, 2, 5, 6])]),
+        (V1, False, 102, [(106, 1007, [0, 3, 4])]),
+        (V0, True, 102, [(106, None, [102, 105, 106])]),  # v0 has no relative offsets
+    ],
+)
+def test_offsets_and_timestamps_are_those_of_each_message_alone(
+    kernel: ModuleType,
+    to_magic: int,
+    split_at_gaps: bool,
+    first_offset: int,
+    expected: list[tuple[int, int | None, list[int]]],
+) -> None:
+    times = {0: 5, 1: 9, 2: 7, 5: 3, 6: 1}
+    records = [record(delta, timestamp_delta=time) for delta, time in times.items()]
+    entry = compressed_batch(Codec.GZIP, *records, base_offset=100, last_offset_delta=6)
+    job = Job(to_magic=to_magic, first_offset=first_offset, split_at_gaps=split_at_gaps)
+    made = job.run(job.transcoder(kernel), entry)
+    assert made is not None
+    assert [(one.offset, one.timestamp, offsets(one.inner)) for one in opened(made)] == expected
 
 
 @each_kernel

@@ -166,6 +166,21 @@ def test_a_false_content_size_is_damage_and_allocates_nothing(size: int) -> None
     assert damage(Codec.ZSTD, single) == (DAMAGED, 13)
 
 
+@pytest.mark.parametrize(("descriptor", "width"), [(0x80, 4), (0xC0, 8)])
+def test_the_blocks_of_a_frame_that_claims_to_be_empty_are_read(
+    descriptor: int, width: int
+) -> None:
+    """The library does not read them if it gets the whole frame."""
+    fields = b"\x58" + bytes(width)
+    empty = frame(more(b""), stored(b""), descriptor=descriptor, fields=fields)
+    assert decoded(Codec.ZSTD, empty) == (b"", None)
+    for last, position in (stored(b"abc"), 6 + width), (block(3, 0), 6 + width):
+        claimed = frame(last, descriptor=descriptor, fields=fields)
+        seen = damage(Codec.ZSTD, claimed)
+        assert seen is not None
+        assert seen[1] == position
+
+
 # --- windows
 
 

@@ -78,6 +78,25 @@ def test_the_kernel_is_used_where_it_is_fastest(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("size", [0, 100, ISAL_SIZE_MIN, 50_000])
+def test_the_level_minus_one_is_kafkas(size: int) -> None:
+    data = text(50_000)[:size]
+    assert compress(data, -1) == compress(data, "kafka")
+    made = []
+    for level in (-1, "kafka", 6):
+        stream = deflater(level)  # type: ignore[arg-type]
+        made.append(stream.compress(data) + stream.flush())
+    assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("level", range(1, 10))
+def test_every_level_of_gzip_is_read(level: int) -> None:
+    assert decompress(compress(DATA, level), len(DATA)) == DATA
+    assert len(compress(DATA, level)) >= len(compress(DATA, 9))
+
+
+@pytest.mark.usefixtures("library")
 def test_a_level_does_not_depend_on_the_levels_before() -> None:
     levels = 1, 9, 6, 1, 6, 9
     made = [compress(DATA, level) for level in levels]

@@ -52,7 +52,6 @@ BLOCK_SIZES: Final = {  # by BD
 }
 FAST_ACCELERATION: Final = 3  # two thirds of the time of 1, at up to 3 % more bytes
 KAFKA_LEVEL: Final = 9  # Kafka uses the fast compressor for this level
-HIGH_MAX: Final = 12  # of liblz4; Kafka accepts up to 17, with no further effect
 EXPANSION_MAX: Final = 255  # decompressed bytes that one compressed byte can make
 
 
@@ -185,7 +184,7 @@ def _block_of(compression_level: CodecLevel) -> MakeBlock:
         return _fast_block
     if compression_level in ("kafka", KAFKA_LEVEL):
         return _block
-    return _high_block(min(int(compression_level), HIGH_MAX))
+    return _high_block(int(compression_level))  # above 12 as 12, in liblz4 and so in Kafka
 
 
 def compress(data: Buffer, magic: int, compression_level: CodecLevel) -> bytes:

@@ -84,7 +84,7 @@ def test_the_level_minus_one_is_kafkas(size: int) -> None:
     assert compress(data, -1) == compress(data, "kafka")
     made = []
     for level in (-1, "kafka", 6):
-        stream = deflater(level)  # type: ignore[arg-type]
+        stream = deflater(level)
         made.append(stream.compress(data) + stream.flush())
     assert made[0] == made[1] == made[2]
 

@@ -356,3 +356,28 @@ def test_records_have_sequence_numbers_if_the_first_is_not_negative(
     made = kernel.make_records(rows_of(log), 0, 2 * ROW_SIZE, log, 0, base_sequence)
     for records in (found, made) if found else (made,):
         assert [each.sequence for each in records] == expected
+
+
+@each_kernel
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_row_needs_a_message_that_reaches_to_its_magic(kernel: ModuleType, verify: bool) -> None:
+    row = ROW.pack(0, 0, 0, 0, -1, 0, -1, 0, 0, 0)
+    for size in -(2**31), -12, -1, 0, 3, 4:  # the magic is the fifth byte after the size
+        source = bytes(8) + size.to_bytes(4, signed=True) + bytes(20)
+        with pytest.raises(ValueError, match=r"\w"):
+            kernel.make_inner_records(row, 0, ROW_SIZE, source, 0, 0, verify)
+    found, at = kernel.make_inner_records(row, 0, ROW_SIZE, bytes(11) + b"\x05" * 6, 0, 0, False)
+    assert (len(found), at) == (1, 17)
+
+
+@each_kernel
+@pytest.mark.parametrize(("bytes_max", "count"), [(9, 1), (10, 2), (13, 2), (14, 3)])
+def test_encoded_headers_need_room_beside_keys_and_values(
+    kernel: ModuleType, bytes_max: int, count: int
+) -> None:
+    """Those that have been added count without their sizes: 4 bytes a row, and 6 for the next."""
+    source = b"kv\x02h\x02x"
+    rows = 3 * ROW.pack(0, 0, 0, 0, 1, 1, 1, 2, 4, 1)
+    filled = kernel.ArrowColumns(9, bytes_max, True, True, True, EVERY, EVERY)
+    assert filled.add_rows(rows, 0, len(rows), source) == count * ROW_SIZE
+    assert len(filled) == count

@@ -97,6 +97,10 @@ class MountedBoundaries:
     def before_offset(self, offset: int) -> int:
         """A boundary at or before the batch that holds an offset, close to it."""
         found = self._verified(offset)
+        if self._index is not None and self._index.file.is_whole():
+            entry, noted = self._index.lookup(offset)
+            if found < noted and self._is_before_damage(noted, entry):
+                found = noted
         return 0 if is_beyond(self._segment.slice(0, self._size), found, offset) else found
 
     def after_offset(self, offset: int) -> int | None:

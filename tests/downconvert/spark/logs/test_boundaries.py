@@ -46,6 +46,7 @@ def test_a_sound_batch_before_damage_is_a_boundary(tmp_path: Path, what: str) ->
         del data[4 * SIZE + 20 :]
     boundaries = boundaries_of(made(tmp_path, bytes(data)))
     assert boundaries.from_position(2 * SIZE + 1) == 3 * SIZE
+    assert boundaries.before_offset(16) == 3 * SIZE
     boundaries.close()
 
 
@@ -56,6 +57,7 @@ def test_a_damaged_batch_before_damage_is_none(tmp_path: Path) -> None:
     del data[4 * SIZE + 20 :]
     boundaries = boundaries_of(made(tmp_path, bytes(data)))
     assert boundaries.from_position(2 * SIZE + 1) is None
+    assert boundaries.before_offset(16) == 0
     boundaries.close()
 
 

@@ -15,9 +15,10 @@ Made = TypeVar("Made")
 def in_parallel(
     ask: Callable[[Given], Made], given: Iterable[Given], *, is_mounted: bool = False
 ) -> list[Made]:
-    """Calls `ask` for each of `given`. The results are in their order. `is_mounted`: there is
-    nothing to request, so one call follows the other. Raises what the first failed call raises."""
-    if is_mounted:
-        return list(map(ask, given))
+    """Calls `ask` for each of `given`. The results are in their order. One call follows the other
+    if there is nothing to request (`is_mounted`). Raises what the first failed call raises."""
+    all_given = list(given)
+    if is_mounted or len(all_given) < 2:  # a thread for one call would only cost its start
+        return list(map(ask, all_given))
     with ThreadPoolExecutor(THREADS) as threads:
-        return list(threads.map(ask, given))
+        return list(threads.map(ask, all_given))

@@ -27,6 +27,11 @@ def test_mounted_files_are_read_one_after_the_other_in_the_same_thread() -> None
     assert found == [threading.current_thread()] * 3
 
 
+def test_one_call_needs_no_other_thread() -> None:
+    found = in_parallel(lambda _: threading.current_thread(), range(1))
+    assert found == [threading.current_thread()]
+
+
 @pytest.mark.parametrize("is_mounted", [False, True])
 def test_the_error_of_the_first_failed_call_is_raised(is_mounted: bool) -> None:
     def failing(number: int) -> None:

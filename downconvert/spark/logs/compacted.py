@@ -54,28 +54,29 @@ def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[B
     if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
         return max(end, min(cleaned, file.next_offset))
     own = takewhile(lambda one: one.base_offset < file.offset_max, headers)
-    return file.next_offset if _has_gap(own, file.offset_max) else end
+    return file.next_offset if _has_gap(own, file.base_offset, file.offset_max) else end
 
 
-def _has_gap(headers: Iterable[BatchHeader], limit: int) -> bool:
+def _has_gap(headers: Iterable[BatchHeader], base_offset: int, limit: int) -> bool:
     """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
-    do not say which offsets they hold. A batch with a wrong offset makes no gap. `limit`: what the
-    last offset must be below."""
-    after: int | None = None
+    do not say which offsets they hold. A batch whose offset does not fit between its neighbours'
+    makes no gap. `base_offset`, `limit`: what the first offset is not below, and the last one
+    is."""
+    reached, after = base_offset, None
     with suppress(CorruptRecordsError):
         for header, following in pairwise(chain(headers, [None])):
             assert header is not None
-            if header.magic == V2:
+            if header.magic == V2 and header.records_count is not None:
                 count = header.last_offset - header.base_offset + 1
-                if header.records_count is not None and header.records_count < count:
+                if header.records_count < count:
                     return True
-            elif header.codec is not Codec.NONE:
-                after = header.last_offset + 1
-                continue
             highest = limit if following is None else following.base_offset
-            if after is not None and after < header.base_offset and header.last_offset < highest:
+            fits = reached <= header.base_offset and header.last_offset < highest
+            is_exact = header.magic == V2 or header.codec is Codec.NONE
+            if fits and is_exact and after is not None and after < header.base_offset:
                 return True
-            after = header.last_offset + 1
+            reached = header.last_offset + 1
+            after = reached if fits else None
     return False
 
 

@@ -48,7 +48,8 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # the next segment lacks; two hid from a search by time that another copy has the records, and
 # one from transactions; one seemed to show that the batch before it was wrong; one was at
 # the end of tiered storage, beside an empty copy; and one ended its segment for a stream. In the
-# last one, damage was before the last batch of a preallocated segment, and seemed to be after it.
+# last two, damage was before the last batch of a preallocated segment, and seemed to be after it;
+# and a batch with a wrong offset made its segment look like one that a cleaner had cleaned.
 @pytest.mark.parametrize(
     "seed",
     [
@@ -57,7 +58,7 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
         *(7100007, 7100587, 6000418, 7101963, 9000143, 9100256, 9441080, 9600124, 9710078),
         *(9810116, 9900578, 10050385, 10300012, 10300028, 10300273, 10300229, 10300254),
         *(10300303, 10300307, 10300389, 10300580, 10400132, 10300525),
-        *(10400062, 10300493, 10300497, 10400082, 10400123, 10410326),
+        *(10400062, 10300493, 10300497, 10400082, 10400123, 10410326, 10500043),
     ],
 )
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:

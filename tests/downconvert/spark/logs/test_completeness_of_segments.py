@@ -116,6 +116,17 @@ def test_offsets_that_are_missing_inside_show_a_cleaner(tmp_path: Path, removed:
     assert cleaned_until(file, 9, 0, beyond.batches()) == 9
 
 
+@pytest.mark.parametrize(
+    ("base_offset", "batches"),
+    [(10, [batch(8), batch(11), batch(12)]), (0, [batch(0, 1), batch(0), batch(3), batch(4)])],
+)
+def test_a_batch_with_a_lower_offset_than_the_one_before_leaves_no_gap(
+    tmp_path: Path, base_offset: int, batches: list[bytes]
+) -> None:
+    file = SegmentFile(str(tmp_path), base_offset, FileState.LIVE, 999, 50)
+    assert cleaned_until(file, 13, 0, MemoryRecords(b"".join(batches)).batches()) == 13
+
+
 def test_a_file_that_a_cleaner_has_merged_lends_what_the_next_one_lacks(tmp_path: Path) -> None:
     directory = tmp_path / "a-0"
     indexed_segment(directory, 0, *BATCHES)

@@ -103,7 +103,7 @@ def is_unwritten(records: Records, position: int) -> bool:
     records.read_into(memoryview(head), position)
     if any(head):
         return False
-    block = bytearray(ZEROS_AT_ONCE)
+    block = bytearray(min(ZEROS_AT_ONCE, records.size - position))
     while position < records.size:
         read = records.read_into(memoryview(block)[: records.size - position], position)
         if not read or block.count(0, 0, read) != read:

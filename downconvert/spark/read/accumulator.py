@@ -10,6 +10,8 @@ Not here: the contents of a row (records/kernel.py), columns (gather.py)."""
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from downconvert.spark.plan.gather import ROWS_MAX, Gatherer
 from records import CorruptRecordsError
 from records.kernel import ROW_SIZE, Buffer, Outcome, Transcoder
@@ -23,10 +25,9 @@ class Accumulator:
     def __init__(self, gatherer: Gatherer, record_bytes_max: int) -> None:
         self._gatherer = gatherer
         self._record_bytes_max = record_bytes_max
-        self.buffer = bytearray(BUFFER_SIZE)
-        self.view = memoryview(self.buffer)
+        self.buffer = _memory(BUFFER_SIZE)
         self.used = 0
-        self.rows = bytearray(ROWS_MAX * ROW_SIZE)
+        self.rows = _memory(ROWS_MAX * ROW_SIZE)
         self.rows_size = 0
 
     def columns(
@@ -47,7 +48,7 @@ class Accumulator:
         Yields record batches as they fill up. `source`: the bytes that rows point into, if not the
         buffer."""
         if self.rows_size:
-            rows = memoryview(self.rows)[: self.rows_size]
+            rows = self.rows[: self.rows_size]
             yield from self._gatherer.add(rows, self.buffer if source is None else source)
             self.rows_size = 0
 
@@ -55,15 +56,14 @@ class Accumulator:
         """Empties the buffer, and shrinks it to its first size."""
         self.used = 0
         if len(self.buffer) > BUFFER_SIZE:
-            self.buffer = bytearray(BUFFER_SIZE)
-            self.view = memoryview(self.buffer)
+            self.buffer = _memory(BUFFER_SIZE)
 
     def grow(self, position: int) -> None:
         """Makes room for a record that is larger than the whole buffer."""
-        self.check_growth(len(self.buffer), position)
-        self.view = memoryview(b"")
-        self.buffer = bytearray(2 * len(self.buffer))
-        self.view = memoryview(self.buffer)
+        size = len(self.buffer)
+        self.check_growth(size, position)
+        self.buffer = memoryview(b"")  # released before a larger one is allocated
+        self.buffer = _memory(2 * size)
 
     def check_growth(self, size: int, position: int) -> None:
         """CorruptRecordsError: a record is incomplete in `size` bytes, and `size` is the limit."""
@@ -73,3 +73,8 @@ class Accumulator:
                 "maxRecordBytes allows",
                 position,
             )
+
+
+def _memory(size: int) -> memoryview:
+    """Writable memory. Pages that a small segment leaves unused are never touched."""
+    return np.empty(size, np.uint8).data

@@ -65,7 +65,7 @@ class Inflation:
             yield from accumulator.flush()
             accumulator.clear()
         at = accumulator.used
-        accumulator.view[at : at + size] = data
+        accumulator.buffer[at : at + size] = data
         accumulator.used += size
         self._enter(header, delta)
         window = DecompressedWindow.within(accumulator.buffer, at, at + size, header.position)

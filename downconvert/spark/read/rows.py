@@ -112,7 +112,7 @@ class _RowReader:
         accumulator.clear()
         size, ahead = ORDINARY_SIZE, OFFSET.size
         while entries.position < entries.end:
-            end = entries.fill(accumulator.view, size)
+            end = entries.fill(accumulator.buffer, size)
             start, is_full = 0, True
             while is_full:
                 consumed, is_full = columns.add_entries(
@@ -140,7 +140,7 @@ class _RowReader:
         room = len(accumulator.buffer) - accumulator.used
         start = accumulator.used
         end = start + min(room, entries.end - entries.position)
-        read = entries.records.read_into(accumulator.view[start:end], entries.position)
+        read = entries.records.read_into(accumulator.buffer[start:end], entries.position)
         if start + read < end:
             raise CorruptRecordsError(TRUNCATED, entries.position)
         if self._verified <= entries.position and not self._verify(start, end):
@@ -236,8 +236,7 @@ class _RowReader:
         up to where they are right. False: no entry is complete, because the buffer also holds other
         bytes."""
         entries, buffer = self._entries, self._accumulator.buffer
-        view = self._accumulator.view
-        at = sound_until(view, start, end)
+        at = sound_until(buffer, start, end)
         if at > start:
             self._verified = entries.position + at - start
             return True
@@ -249,7 +248,7 @@ class _RowReader:
         if self._accumulator.used and header.size <= len(buffer):
             return False
         check_order(entries, header, self._before(header.position))
-        entries.verify(header, view[start : start + header.size])
+        entries.verify(header, buffer[start : start + header.size])
         self._verified = entries.position + header.size
         return True
 

@@ -35,11 +35,10 @@ class Bounds(NamedTuple):
     options: dict[str, Any]
 
 
-def combined_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
-    """Returns the first difference; None: there is none. `found`, `absent`: of a plain query."""
+def combined_reads(tree: Tree, place: str, plain: Plain, committed: Plain) -> str | None:
+    """Returns the first difference; None: there is none. `plain`, `committed`: the results of
+    queries without bounds."""
     chance = random.Random(f"combined {tree.seed}")
-    plain = Plain(found, absent)
-    committed = plain_of(rows(place, mode="PERMISSIVE", isolation="read_committed"))
     for _ in range(QUERIES):
         bounds = bounds_of(chance, tree, plain)
         is_committed = chance.random() < 0.6

@@ -111,11 +111,13 @@ def limit_of(tree: Tree) -> int:
     return max((one for one in noted if one is not None), default=END)
 
 
-def selected_reads(tree: Tree, path: Path, place: str, plain: Plain) -> str | None:
+def selected_reads(
+    tree: Tree, path: Path, place: str, plain: Plain, committed: Plain
+) -> str | None:
     """Returns the first difference; None: there is none. `path`: a scratch directory with the tree
-    in `logs`, which is `place` for readers. `plain`: what a plain query reads and reports."""
+    in `logs`, which is `place` for readers. `plain`, `committed`: the results of queries without
+    bounds."""
     chance = random.Random(f"selected {tree.seed}")
-    committed = plain_of(rows(place, mode="PERMISSIVE", isolation="read_committed"))
     bases = {"read_uncommitted": plain, "read_committed": committed}
     given = _Given(chance, tree, path, place, bases)
     checks: list[Callable[[_Given], str | None]] = [

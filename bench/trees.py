@@ -36,7 +36,7 @@ from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 
 from .tree_changes import changed_reads
-from .tree_combined import Plain, combined_reads
+from .tree_combined import Plain, combined_reads, plain_of
 from .tree_damage import varied, write_varied
 from .tree_history import check_history
 from .tree_log import KEYS
@@ -87,12 +87,12 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
             if seed >= SHAPED:
                 wrong = other_reads(tree, place, found, absent)
                 _expect(tree, wrong is None, wrong or "")
-            _committed(tree, place, found)
+            plain, committed = Plain(found, absent), _committed(tree, place, found)
             if seed >= MIXED:
-                wrong = combined_reads(tree, place, found, absent)
+                wrong = combined_reads(tree, place, plain, committed)
                 _expect(tree, wrong is None, wrong or "")
             if seed >= SELECTED:
-                wrong = selected_reads(tree, path, place, Plain(found, absent))
+                wrong = selected_reads(tree, path, place, plain, committed)
                 _expect(tree, wrong is None, wrong or "")
             if seed >= FLIPPED:
                 wrong = all_columns(tree, place, found) or (
@@ -197,10 +197,10 @@ def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int
         _expect(tree, named == wanted, f"{named} are reported of {wanted}, in small tasks")
 
 
-def _committed(tree: Tree, place: str, found: list[int]) -> None:
-    """Checks a query of committed records. `found`: by a query of all records."""
-    read = rows(place, isolation="read_committed", mode="PERMISSIVE")
-    got = [row["offset"] for row in read if row["_corrupt"] is None]
+def _committed(tree: Tree, place: str, found: list[int]) -> Plain:
+    """Checks a query of committed records, and returns what it reads and reports. `found`: by a
+    query of all records."""
+    got, named = plain_of(rows(place, isolation="read_committed", mode="PERMISSIVE"))
     end = max(tree.seen()[1], found[-1] + 1 if found else 0)
     known = tree.transactions(end)
     expected = [at for at in found if at not in known.records and at < known.stable(end)]
@@ -210,7 +210,6 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
         with_it = [at for at in found if at not in full.records and at < full.stable(end)]
         expected = min(expected, with_it, key=len)
         known = known._replace(records=known.records & full.records, spans=known.spans + full.spans)
-    named = [range_of(row) for row in read if row["_corrupt"] is not None]
     try:
         strict = [row["offset"] for row in rows(place, isolation="read_committed")]
     except RecordsError:
@@ -231,6 +230,7 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
     }
     more = sorted((set(got) & aborted) - unclear)
     _expect(tree, not more, f"{more} are not committed, and were read")
+    return Plain(got, named)
 
 
 def _is_within(offset: int, ranges: list[tuple[int, int]]) -> bool:

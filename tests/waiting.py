@@ -5,11 +5,14 @@ from collections.abc import Callable
 from typing import Final
 
 SECONDS: Final = 30.0
+PAUSE: Final = 0.002
 
 
-def wait_for(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Returns once it is so; AssertionError: it is not after so many seconds."""
+def wait_for(holds: Callable[[], bool], seconds: float = SECONDS, *, pause: float = PAUSE) -> None:
+    """Returns once it is so; AssertionError: it is not after so many seconds.
+
+    A test whose `holds` takes long asks less often, with a longer `pause`."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"it did not come true in {seconds:.0f} s"
-        time.sleep(0.002)
+        time.sleep(pause)

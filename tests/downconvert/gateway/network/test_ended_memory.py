@@ -37,7 +37,7 @@ OWN = 2  # of the gateway's own connection to the cluster
 
 def connected_objects() -> int:
     """The number of objects that belong to connections."""
-    return sum(isinstance(one, Connection | Session | Stream) for one in gc.get_objects())
+    return sum(isinstance(one, (Connection, Session, Stream)) for one in gc.get_objects())
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def nothing_left(running: Gateway) -> Iterator[None]:
     try:
         yield
         wait_for(lambda: not running.places)
-        wait_for(lambda: connected_objects() <= before + OWN, 10)
+        wait_for(lambda: connected_objects() <= before + OWN, pause=0.05)
     finally:
         gc.enable()
 

@@ -59,9 +59,9 @@ def test_a_message_that_is_cut_off_is_none(name: str, version: int) -> None:
 )
 def test_a_claim_allocates_nothing(data: bytes) -> None:
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     assert taken("FetchRequest", 4, data) is None
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     assert tracemalloc.get_traced_memory()[1] < 100_000
     tracemalloc.stop()
 

@@ -60,6 +60,7 @@ def test_a_client_that_cannot_be_accepted_is_tried_a_few_times_and_served_later(
     ):
         with no_more_files():
             client.connect((pages.where.host, pages.where.port))
+            wait_for(lambda: bool(tries))
             time.sleep(0.3)
         assert 0 < len(tries) < 20
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -100,12 +101,19 @@ def test_a_client_that_stops_reading_is_disconnected_and_leaves_no_line_in_the_l
 ) -> None:
     monkeypatch.setattr("downconvert.serving.pages._Handler.timeout", 0.2)
     large = "x" * (16 << 20)
+    ended, shut_down = list[Any](), TCPServer.shutdown_request
+
+    def noted(server: TCPServer, request: Any) -> None:
+        shut_down(server, request)
+        ended.append(request)
+
+    monkeypatch.setattr(TCPServer, "shutdown_request", noted)
     with (
         Pages("127.0.0.1", 0, {"/": text_page(lambda: large)}) as pages,
         connected(pages) as client,
     ):
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        time.sleep(1.0)
+        wait_for(lambda: bool(ended))
         with client.makefile("rb") as answer:
             size = 0
             with suppress(ConnectionError):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from records import Codec
 from simulator import MODES
 from tests.downconvert.cli.conftest import batch
 from tests.downconvert.cli.running import Command, interrupt, one_line, start, without_notice
+from tests.waiting import wait_for
 
 SMALL = ("--consumers", 2, "--slow", 1, "--rate", "64KiB", "--max-bytes", "128KiB", "--rounds", 1)
 
@@ -127,7 +127,8 @@ def test_a_codec_that_the_policy_refuses_is_named_with_the_way_out(
 
 def test_ctrl_c_ends_all_processes_and_says_nothing() -> None:
     process = start("simulate", "--generate", "size=8MiB", "--rate", "1KiB", "--consumers", 1)
-    time.sleep(1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_for(lambda: len(children.read_text().split()) > 1, 60)
     assert process.poll() is None
     interrupt(process)
     _, err = process.communicate(timeout=60)  # to the end: no child holds the pipes any more

@@ -24,6 +24,8 @@ from tests.waiting import wait_for
 
 from .one_thread import START, one_thread
 
+SOON = 5.0  # on a busy machine; what waits for the ticks of every second takes longer
+
 TURN = 0.001  # seconds: longer than a turn of the thread
 EMPTY = Message(brokers=[], topics=[])
 TOPICS = Message(topics=[], timeout_ms=1)
@@ -72,7 +74,7 @@ def test_clients_that_send_many_requests_at_once_take_turns(tmp_path: Path) -> N
             for _ in range(10):
                 assert talk.receive()
         assert late.receive()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < SOON
         x, y = first[1].client.id, second[1].client.id
         assert order.index(third.client.id) <= 7
         others = [number for number in order if number in (x, y)]
@@ -110,7 +112,7 @@ def test_work_in_progress_leaves_turns_to_others_and_goes_on_at_once(
             served.set()
         started = time.monotonic()
         assert worker.receive()
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < SOON
 
 
 class Endless(ResponseSend):
@@ -176,9 +178,9 @@ def test_a_client_is_read_again_soon_after_its_rate_allows_it(tmp_path: Path) ->
             talk.send(*METADATA)
         for _ in range(8):
             assert talk.receive()
-        assert 0.2 < time.monotonic() - began < 1.5
-        first = one.ticks.get(timeout=3)
-        assert one.ticks.get(timeout=3) - first < 2
+        assert 0.2 < time.monotonic() - began < SOON
+        first = one.ticks.get(timeout=SECONDS)
+        assert one.ticks.get(timeout=SECONDS) - first < SOON
 
 
 def test_only_a_client_that_has_logged_in_moves_to_other_threads(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from downconvert.gateway.network.sockets.ended import ConnectionEndedError
 from downconvert.gateway.network.sockets.streams import CLIENT
 from tests.downconvert.gateway.cluster import Through
+from tests.waiting import SECONDS
 
 from .sides import Between, answer, known, request, run
 
@@ -29,7 +30,7 @@ def test_the_end_comes_with_the_last_answer(through: Through, answers: int) -> N
             await asyncio.sleep(0)
             assert not task.done()
             between.broker.arrive(answer(number))
-        assert await asyncio.wait_for(task, 1.0) is None
+        assert await asyncio.wait_for(task, SECONDS) is None
         assert between.passing.requests == answers
 
     run(through, use)
@@ -47,7 +48,7 @@ def test_a_client_that_left_may_have_sent_more_than_what_passes(through: Through
             await asyncio.sleep(0)
         assert not task.done()
         between.broker.arrive(answer(1))
-        assert await asyncio.wait_for(task, 1.0) is None
+        assert await asyncio.wait_for(task, SECONDS) is None
         assert between.client.available == request(2, client_id="other")
 
     run(through, use)

@@ -18,6 +18,7 @@ from tests.downconvert.gateway.cluster import Through
 from tests.downconvert.gateway.serving import LENGTH
 from tests.downconvert.gateway.session.test_repeated import batch, of_cluster
 from tests.downconvert.gateway.talk import fetch_body, values_of
+from tests.waiting import SECONDS
 
 from .sides import BROKER, DAY, IDLE, REQUEST_TIMEOUT, WAIT, Between, answer, known, request, run
 
@@ -174,7 +175,7 @@ def test_an_old_fetch_that_is_answered_without_the_cluster_is_left_to_the_task(
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(LENGTH.pack(len(data)) + data)
-        translation = await asyncio.wait_for(task, 1.0)
+        translation = await asyncio.wait_for(task, SECONDS)
         assert isinstance(translation.step, Answer)
         assert not between.broker.sent
 
@@ -186,7 +187,7 @@ def test_a_large_answer_is_left_to_the_task(through: Through) -> None:
         task = await between.begin()
         between.client.arrive(old_fetch())
         between.broker.arrive(LENGTH.pack(PIECE_SIZE) + bytes(50))
-        translation = await asyncio.wait_for(task, 1.0)
+        translation = await asyncio.wait_for(task, SECONDS)
         assert translation is not None
         assert translation.is_large
         assert between.passing.is_idle
@@ -202,7 +203,7 @@ def test_the_answer_to_another_request_ends_the_connection(through: Through) -> 
         data = clusters(between)
         between.broker.arrive(data[:4] + bytes(4) + data[8:])
         with pytest.raises(BadRequestError):
-            await asyncio.wait_for(task, 1.0)
+            await asyncio.wait_for(task, SECONDS)
         assert not between.client.sent
 
     run(through, use)
@@ -239,7 +240,7 @@ def test_an_old_fetch_is_left_to_the_task_unless_it_can_go_on_at_once(
             between.broker.may_write = False
         size = -1 if way == "in part" else len(old_fetch())
         between.client.arrive(old_fetch()[:size])
-        assert await asyncio.wait_for(task, 1.0) is None
+        assert await asyncio.wait_for(task, SECONDS) is None
         assert not between.broker.sent
         assert between.client.available == old_fetch()[:size]
 
@@ -256,7 +257,7 @@ def test_a_request_passes_only_until_the_login_expires(
         monkeypatch.setattr(ClientIdentity, "has_expired", lambda _, now: now >= DAY)
         between.broker.sent.clear()
         between.client.arrive(request(2))
-        assert await asyncio.wait_for(task, 1.0) is None
+        assert await asyncio.wait_for(task, SECONDS) is None
         assert not between.broker.sent
 
     run(through, use)

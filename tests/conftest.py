@@ -107,7 +107,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
             # What runs on each kernel in its turn need not be run on the reference as a whole.
-            if {"kernel", "twin"} & set(getattr(item, "fixturenames", ())):
+            if {"kernel", "native", "twin"} & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
     items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))
 

@@ -45,10 +45,13 @@ EXAMPLES = {
     "messages for a wrapper": (Entered(offset_delta=3, wrapper=True, split_at_gaps=True), INSIDE),
 }
 
-pytestmark = pytest.mark.skipif(
-    len(KERNELS) == 1,
-    reason=f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set",
-)
+pytestmark = [
+    pytest.mark.each_kernel,
+    pytest.mark.skipif(
+        len(KERNELS) == 1,
+        reason=f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set",
+    ),
+]
 
 
 def changed(data: bytes) -> Iterator[bytes]:

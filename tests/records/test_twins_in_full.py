@@ -32,10 +32,13 @@ from .tracing import Entered, Job, trace
 sides = False, True
 NEGATIVE = -2  # a timestamp that no message can have
 
-pytestmark = pytest.mark.skipif(
-    len(KERNELS) == 1,
-    reason=f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set",
-)
+pytestmark = [
+    pytest.mark.each_kernel,
+    pytest.mark.skipif(
+        len(KERNELS) == 1,
+        reason=f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set",
+    ),
+]
 
 
 def assert_same_traces(job: Job, data: bytes) -> None:

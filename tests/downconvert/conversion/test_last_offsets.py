@@ -30,6 +30,8 @@ bases = st.builds(
 )
 deltas = st.sampled_from([-DELTA_MAX - 1, -5, 0, 3, 19, DELTA_MAX])
 
+pytestmark = pytest.mark.each_kernel
+
 
 def log_of(codec: Codec, base: int, last_delta: int, records: list[int]) -> MemoryRecords:
     body = b"".join(record(delta, b"key", b"value") for delta in records)

@@ -294,6 +294,7 @@ def test_converted_records_need_no_more_conversion(
     assert eagerly(converted, to_magic, 0, again) == converted
 
 
+@pytest.mark.each_kernel
 @given(conversions(), FAITHFUL | ESTIMATING)
 def test_both_kernels_convert_to_the_same_bytes_and_count_the_same(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy

@@ -73,10 +73,10 @@ class LazyDownConvertRecords:
         clock: Clock = perf_counter,
     ) -> Steps[Self]:
         """A generator that returns a range, and raises the same errors as the constructor. It is
-        for callers that serve other connections as well. After each step it yields the step's work:
-        bytes that went through memory. Bytes compressed again count several times. A step takes
-        milliseconds at most, however large a batch is. Between two steps up to 2 MiB of memory are
-        held, until the generator ends or is closed."""
+        for callers that serve other connections as well. After each step but the last it yields the
+        step's work: bytes that went through memory. Bytes compressed again count several times. A
+        step takes milliseconds at most, however large a batch is. Between two steps up to 2 MiB of
+        memory are held, until the generator ends or is closed."""
         lazy = cls.__new__(cls)
         lazy._records, lazy._clock = records, clock
         lazy._request = Request.of(to_magic, first_offset, policy, aborted)

@@ -49,19 +49,16 @@ class Plan(NamedTuple):
     """size: bytes promised. end: the position in the records where the conversion ends. In an
     estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
     damage: why the range ends before the records do, or None. held: messages made already, which
-    follow the converted ones. cuts_no_message: the promised size cuts no message."""
+    follow the converted ones. is_held: they are all of the response. cuts_no_message: the promised
+    size cuts no message."""
 
     size: int
     end: int
     is_exact: bool
     damage: RecordsError | None = None
     held: Held | None = None
+    is_held: bool = False
     cuts_no_message: bool = True
-
-    @property
-    def is_held(self) -> bool:
-        """Whether all messages have been made."""
-        return self.held is not None and not self.end
 
     @property
     def is_whole(self) -> bool:
@@ -103,7 +100,7 @@ def _exact(
     is sent."""
     converter = Converter(records, request, SMALL_SIZE_MAX if is_small else None)
     size = held_from = 0
-    before = Counts()
+    before: Counts | None = None
     made: Made | None = None
     damage: RecordsError | None = None
     is_done = True
@@ -134,7 +131,8 @@ def _exact(
         size += made.size
         if is_small and damage is None and not is_done:
             return None
-        held = made.hold(converter.counts.since(before))
+        counts = converter.counts
+        held = made.hold(counts if before is None else counts.since(before))
     if damage is not None and not size:
         raise damage
     return Plan(
@@ -143,6 +141,7 @@ def _exact(
         is_exact=True,
         damage=damage,
         held=held,
+        is_held=held is not None and not held_from,
         cuts_no_message=is_done,
     )
 
@@ -166,12 +165,11 @@ def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -
         made.seconds += clock() - started
         if progress is None:
             return True
-        is_between = converter.is_between
-        made.add(progress.rest or b"", is_whole=is_between)
-        before, done = done, converter.work
-        yield max(done - before, 1 if is_between else ENTRY_WORK_MIN)
+        made.add(progress.rest or b"", is_whole=converter.is_between)
         if progress.outcome == END:
             return True
+        before, done = done, converter.work
+        yield max(done - before, 1 if converter.is_between else ENTRY_WORK_MIN)
     return converter.position >= end
 
 

@@ -1,11 +1,13 @@
-"""Exports to a directory of this machine, in this process, without Spark."""
+"""Exports on Spark, and exports in this process to a directory of this machine."""
 
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame
 
+from downconvert.spark.jobs.export.export import run
 from downconvert.spark.jobs.export.export_directory import DirectoryNotes
 from downconvert.spark.jobs.export.export_manifest import Exported
 from downconvert.spark.jobs.export.export_noted import Table, add
@@ -15,6 +17,13 @@ from downconvert.spark.jobs.jobs import chosen
 from downconvert.spark.jobs.progress import no_step
 
 from .in_process import SESSION, without_spark
+
+
+def exported_archive(*given: Any, **options: Any) -> DataFrame:
+    """Runs an export on Spark; all records of the target."""
+    archive = run(*given, **options).archive
+    assert archive is not None
+    return archive
 
 
 def exported(

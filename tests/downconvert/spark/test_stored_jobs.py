@@ -19,7 +19,6 @@ from downconvert.spark.jobs.audit import audit
 from downconvert.spark.jobs.convert import convert
 from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
 from downconvert.spark.jobs.convert.rewrite import Settings
-from downconvert.spark.jobs.export.export import export
 from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.export.export_stored_notes import StoredNotes
 from downconvert.spark.jobs.jobs import JobError
@@ -29,6 +28,7 @@ from records import Codec
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 from tests.object_store import ObjectStore
 
+from .exporting import exported_archive
 from .reading import rows
 
 pytestmark = pytest.mark.others
@@ -115,14 +115,14 @@ def test_convert_from_and_to_a_store(spark: SparkSession, logs: Path, tmp_path: 
 
 def test_export_to_a_store(spark: SparkSession, logs: Path) -> None:
     for _ in range(2):
-        frame = export(spark, [f"{URI}/logs"], f"{URI}/lake")
+        frame = exported_archive(spark, [f"{URI}/logs"], f"{URI}/lake")
         found = sorted((row.topic, row.offset, bytes(row.value)) for row in frame.collect())
         assert found == keys(logs)
     days = {row.date and str(row.date) for row in frame.select("date").distinct().collect()}
     assert days == {None, "1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04"}
     segment(logs / "orders-0", 200, batch(200, 201, timestamp=DAY))
     try:
-        frame = export(spark, [str(logs)], f"{URI}/lake")
+        frame = exported_archive(spark, [str(logs)], f"{URI}/lake").added
         assert frame.where("topic = 'orders'").count() == 202
     finally:
         (logs / "orders-0" / file_name(200, Kind.LOG)).unlink()
@@ -131,7 +131,7 @@ def test_export_to_a_store(spark: SparkSession, logs: Path) -> None:
 def test_files_stay_if_their_notes_are_lost(spark: SparkSession, logs: Path) -> None:
     lake = logs.parent / "without-notes"
     for _ in range(2):
-        export(spark, [f"{URI}/logs"], f"{URI}/without-notes")
+        exported_archive(spark, [f"{URI}/logs"], f"{URI}/without-notes")
         names = {str(path.relative_to(lake)) for path in lake.rglob("*.parquet")}
         assert StoredNotes(pinned(f"{URI}/without-notes")).read("read_uncommitted").files == names
         shutil.rmtree(lake / FOLDER)

@@ -126,6 +126,7 @@ def test_an_answer_may_come_in_pieces_and_its_length_too(cut: int) -> None:
             connected.sendall(whole[cut:])
             assert connected.recv(100) == step.request
             parent.got_second.set()
+            assert connected.recv(100) == b""  # the run has ended
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Thread(target=serve, args=(listener,))

@@ -3,27 +3,19 @@ archive stays there."""
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from downconvert.spark.jobs.export import export_directory, export_noted
-from downconvert.spark.jobs.export.export import run
 from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
+from tests.downconvert.spark.exporting import exported_archive
 from tests.downconvert.storage.logs import batch, segment
 
 DAY = 86_400_000  # milliseconds
-
-
-def export(*given: Any, **options: Any) -> DataFrame:
-    """Runs an export; all records of the target."""
-    archive = run(*given, **options).archive
-    assert archive is not None
-    return archive
 
 
 @pytest.fixture
@@ -56,7 +48,7 @@ def test_records_are_in_folders_by_topic_and_date_and_twice_is_once(
     target = tmp_path / "lake"
     (target / f"{export_directory.STAGING}1" / "topic=a").mkdir(parents=True)  # of one that died
     for _ in range(2):
-        frame = export(spark, [str(source)], str(target))
+        frame = exported_archive(spark, [str(source)], str(target))
         assert there(frame) == WHOLE
     assert not list(target.glob(f"{export_directory.STAGING}*"))
     assert folders(target) == {
@@ -74,20 +66,20 @@ def test_exported_records_that_retention_deleted_stay_and_new_ones_are_added(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     target = str(tmp_path / "lake")
-    assert there(export(spark, [str(source)], target)) == WHOLE
+    assert there(exported_archive(spark, [str(source)], target)) == WHOLE
     segment(source / "a-0", 3, batch(3, 4, timestamp=DAY))  # on a day that is there
     segment(source / "007-0", 0, batch(0, timestamp=DAY))  # a topic that reads like a number
     (source / "a-0" / file_name(0, Kind.LOG)).unlink()
     for _ in range(2):
-        frame = export(spark, [str(source)], target)
+        frame = exported_archive(spark, [str(source)], target)
         assert there(frame) == sorted([*WHOLE, "007-0:0", "a-0:3", "a-0:4"])
     shutil.rmtree(source / "b-0")
-    frame = export(spark, [str(source)], target, topics=["a"])
+    frame = exported_archive(spark, [str(source)], target, topics=["a"])
     assert there(frame) == sorted([*WHOLE, "007-0:0", "a-0:3", "a-0:4"])
     (source / "a-0" / file_name(3, Kind.LOG)).unlink()
     segment(source / "a-0", 9, batch(9, timestamp=DAY))
     with pytest.warns(RuntimeWarning, match="offsets 5 up to 9 were deleted before"):
-        export(spark, [str(source)], target)
+        exported_archive(spark, [str(source)], target)
 
 
 def test_an_older_copy_adds_what_is_not_there(
@@ -96,8 +88,8 @@ def test_an_older_copy_adds_what_is_not_there(
     target, late = str(tmp_path / "lake"), tmp_path / "late"
     late.mkdir()
     segment(late / "b-0", 1, batch(1, timestamp=DAY))
-    assert there(export(spark, [str(late)], target)) == ["b-0:1"]
-    assert there(export(spark, [str(source)], target)) == WHOLE
+    assert there(exported_archive(spark, [str(late)], target)) == ["b-0:1"]
+    assert there(exported_archive(spark, [str(source)], target)) == WHOLE
 
 
 def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
@@ -111,15 +103,15 @@ def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
     with monkeypatch.context() as patch:
         patch.setattr("os.sync", die)
         with pytest.raises(KeyboardInterrupt):
-            export(spark, [str(source)], str(target))
+            exported_archive(spark, [str(source)], str(target))
     lost = next(iter((target / "topic=a" / "date=1970-01-02").glob("part-*")))
     lost.unlink()  # the machine died, too
     (target / FOLDER).mkdir(exist_ok=True)
     (target / FOLDER / "torn.json").write_text('{"version": 1, "isol')
     # Only of one topic: the other's files are not vouched for by that.
-    assert there(export(spark, [str(source)], str(target), topics=["a"])) == WHOLE
+    assert there(exported_archive(spark, [str(source)], str(target), topics=["a"])) == WHOLE
     for _ in range(2):
-        assert there(export(spark, [str(source)], str(target))) == WHOLE
+        assert there(exported_archive(spark, [str(source)], str(target))) == WHOLE
     notes = export_directory.DirectoryNotes(target).read("read_uncommitted")
     assert len(notes.files) == len(list(target.rglob("part-*.parquet")))
 
@@ -135,12 +127,12 @@ def test_damage_ends_a_run_or_is_left_out_and_is_looked_at_again(
     # It is the second segment of the task.
     words = f"export: {log}: .* at byte [0-9]+; skip_damaged .--skip-damaged. leaves it out$"
     with pytest.raises(JobError, match=words):
-        export(spark, [str(source)], str(target))
+        exported_archive(spark, [str(source)], str(target))
     assert not folders(target)
-    found = there(export(spark, [str(source)], str(target), skip_damaged=True))
+    found = there(exported_archive(spark, [str(source)], str(target), skip_damaged=True))
     assert found == ["a-0:0", "a-0:1", "a-0:2", "b-0:0", "b-0:3"]
     log.write_bytes(batch(0, timestamp=DAY) + good + batch(3, timestamp=DAY))
-    found = there(export(spark, [str(source)], str(target)))
+    found = there(exported_archive(spark, [str(source)], str(target)))
     assert found == [*WHOLE[:3], "b-0:0", "b-0:1", "b-0:2", "b-0:3"]
 
 
@@ -148,11 +140,11 @@ def test_damage_after_the_last_good_batch_is_not_skipped(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     target = str(tmp_path / "lake")
-    export(spark, [str(source)], target)
+    exported_archive(spark, [str(source)], target)
     with (source / "a-0" / file_name(0, Kind.LOG)).open("ab") as file:
         file.write(b"\xff" * 200)
     with pytest.raises(JobError, match="export: "):
-        export(spark, [str(source)], target)
+        exported_archive(spark, [str(source)], target)
 
 
 def test_another_cluster_or_a_topic_made_anew_is_refused(
@@ -162,18 +154,18 @@ def test_another_cluster_or_a_topic_made_anew_is_refused(
     meta, topic = source / "meta.properties", source / "a-0" / "partition.metadata"
     meta.write_text("version=0\ncluster.id=one\n")
     topic.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-    export(spark, [str(source)], target)
+    exported_archive(spark, [str(source)], target)
     topic.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
     with pytest.raises(JobError, match="a was deleted and made anew"):
-        export(spark, [str(source)], target)
+        exported_archive(spark, [str(source)], target)
     meta.write_text("version=0\ncluster.id=two\n")
     with pytest.raises(JobError, match="of the cluster one, and these logs are of two"):
-        export(spark, [str(source)], target)
+        exported_archive(spark, [str(source)], target)
 
 
 def test_nothing_is_read_where_nothing_is_new(
     spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export(spark, [str(source)], str(tmp_path / "lake"))
+    exported_archive(spark, [str(source)], str(tmp_path / "lake"))
     monkeypatch.setattr(export_noted, "write_records", None)
-    assert there(export(spark, [str(source)], str(tmp_path / "lake"))) == WHOLE
+    assert there(exported_archive(spark, [str(source)], str(tmp_path / "lake"))) == WHOLE

@@ -31,6 +31,7 @@ def test_lookups_are_compared_with_a_plain_search(lookups: tuple[str, Path, Path
     assert "time index, anywhere" in output
 
 
+@pytest.mark.slow
 def test_pages_are_counted_if_the_disk_can_evict_them(lookups: tuple[str, Path, Path]) -> None:
     output, found, picture = lookups
     if "pages are not counted" in output:  # a file system in memory

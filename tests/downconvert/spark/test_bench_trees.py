@@ -50,6 +50,7 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # the end of tiered storage, beside an empty copy; and one ended its segment for a stream. In the
 # last two, damage was before the last batch of a preallocated segment, and seemed to be after it;
 # and a batch with a wrong offset made its segment look like one that a cleaner had cleaned.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [

@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_block_that_does_not_shrink_is_stored() {
-        let noise: Vec<u8> = (1..61u32).map(|n| ((n * n).wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+        let noise: Vec<u8> =
+            (1..61u32).map(|n| ((n * n).wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
         for (repeated, gain) in [(6, 0), (7, 1)] {
             let data = [&noise[..40], &noise[..repeated], &noise[40..]].concat();
             for level in [CompressionLevel::Fast, CompressionLevel::Kafka] {

@@ -122,7 +122,7 @@ def test_export_to_a_store(spark: SparkSession, logs: Path) -> None:
     assert days == {None, "1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04"}
     segment(logs / "orders-0", 200, batch(200, 201, timestamp=DAY))
     try:
-        frame = exported_archive(spark, [str(logs)], f"{URI}/lake").added
+        frame = exported_archive(spark, [str(logs)], f"{URI}/lake")
         assert frame.where("topic = 'orders'").count() == 202
     finally:
         (logs / "orders-0" / file_name(200, Kind.LOG)).unlink()

@@ -45,6 +45,7 @@ __all__ = ["NO_TIME", "Committed", "Offsets", "Partition"]
 
 LOG: Final = log_of(__name__)
 SHOWN_MAX: Final = 60  # partitions that one line of the log names
+TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 class Offsets:
@@ -121,8 +122,7 @@ class Offsets:
                 index, records, now, producer=producer, check=check
             )
             if code:
-                too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if too_large else code
+                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in TOO_LARGE else code
         pending = None if producer is None else (index, producer[0])
         for key, one in zip(keys, offsets.values(), strict=True):
             self._kept.put(key, one, position, pending)
@@ -155,8 +155,7 @@ class Offsets:
         code, _ = self.topic.append_to(
             index, [(write_key(RecordKey(group.id)), write_group(stored))], now
         )
-        too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-        return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
+        return ErrorCode.UNKNOWN_SERVER_ERROR if code in TOO_LARGE else code
 
     def delete(self, group: Group, now: float) -> ErrorCode:
         """Forgets a group, with its committed and pending offsets."""

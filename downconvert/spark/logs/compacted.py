@@ -60,8 +60,7 @@ def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[B
 def _has_gap(headers: Iterable[BatchHeader], base_offset: int, limit: int) -> bool:
     """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
     do not say which offsets they hold. A batch whose offset does not fit between its neighbours'
-    makes no gap. `base_offset`, `limit`: what the first offset is not below, and the last one
-    is."""
+    makes no gap. `base_offset`: no offset is below it. `limit`: all offsets are below it."""
     reached, after = base_offset, None
     with suppress(CorruptRecordsError):
         for header, following in pairwise(chain(headers, [None])):

@@ -186,7 +186,7 @@ def at(offset: int) -> str:
 
 
 def seen(case: Case, found: list[Row]) -> Any:
-    """What is compared of the rows: a number, places of batches, or records."""
+    """The values of the rows to compare: a number, places of batches, or records."""
     assert all(row.get("_corrupt") is None for row in found)
     if case.level == "count":
         return sum(row["records"] for row in found)

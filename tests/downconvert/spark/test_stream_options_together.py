@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     @property
     def limits(self) -> Limit:
-        """Of one micro-batch; one batch is read at least."""
+        """The limit of one micro-batch. It reads one batch at least."""
         return {
             "none": Limit(),
             "offsets": Limit(max_rows=3),

@@ -100,7 +100,7 @@ def test_a_cleaner_that_came_to_the_middle_of_a_gap_leaves_the_rest_missing(
 
 @pytest.mark.parametrize("cleaned", [0, 5, 9])
 def test_no_cleaner_explains_what_is_behind_damage(tmp_path: Path, cleaned: int) -> None:
-    """What is damaged was there: a cleaner has left it."""
+    """The damaged batch was in the log: a cleaner has left it."""
     directory = tmp_path / "a-0"
     segment(directory, 0, batch(0, 1), b"\xff" * 61, batch(5))
     segment(directory, 9, batch(9))

@@ -6,14 +6,16 @@ same bytes from records of any kind, but costs several times as much.
 Not here: batches with a codec, headers or different timestamps (builder.py)."""
 
 from collections.abc import Iterable
-from struct import Struct
 from typing import Final
 
 from records.batch import NONE, BatchHeader
 from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
+    BATCH_HEADER,
     BATCH_HEADER_SIZE,
+    CRC,
+    CRC_AT_BATCH,
     PREFIX,
     TRANSACTIONAL,
     V2,
@@ -21,14 +23,10 @@ from records.formats import (
 )
 from records.varint import varint
 
-START: Final = Struct(">qiibI")  # offset, size, leader epoch, magic, CRC
-REST: Final = Struct(">hiqqqhii")  # the other fields of the header, which the CRC covers
 NULL: Final = varint(-1)  # in place of a size
 SAME_TIME: Final = b"\0\0"  # a record's attributes, and how much later than the batch it is
 NO_HEADERS: Final = b"\0"
 NO_PRODUCER: Final = (NONE, NONE)
-assert START.size == ATTRIBUTES_AT_BATCH
-assert START.size + REST.size == BATCH_HEADER_SIZE
 
 
 def keyed_batch(
@@ -49,11 +47,19 @@ def keyed_batch(
         count += 1
     attributes = 0 if producer is None else TRANSACTIONAL
     producer_id, producer_epoch = producer or NO_PRODUCER
-    rest = REST.pack(attributes, count - 1, time, time, producer_id, producer_epoch, NONE, count)
-    size, crc = BATCH_HEADER_SIZE + len(body), crc32c(body, crc32c(rest))
-    data = bytearray(START.pack(0, size - PREFIX.size, NONE, V2, crc) + rest + body)
+    producing = producer_id, producer_epoch, NONE, count
+    size = BATCH_HEADER_SIZE + len(body)
+    data = bytearray(
+        BATCH_HEADER.pack(
+            *(0, size - PREFIX.size, NONE, V2, 0, attributes, count - 1, time, time), *producing
+        )
+    )
+    data += body
+    crc = crc32c(memoryview(data)[ATTRIBUTES_AT_BATCH:])
+    CRC.pack_into(data, CRC_AT_BATCH, crc)
     fields = (
         *(0, V2, size, 0, count - 1, NONE, crc, attributes, time, time),
-        *(producer_id, producer_epoch, NONE, count, Codec.NONE),
+        *producing,
+        Codec.NONE,
     )
     return data, tuple.__new__(BatchHeader, fields)  # as BatchHeader.parse does

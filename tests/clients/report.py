@@ -42,6 +42,11 @@ records.
 `make old-clients` runs everything and writes this page, in some hours. `python -m tests.clients.run
 --kafka 3.9.1` uses a broker of Apache Kafka instead.
 """
+_RESULTS: Final = """Topics read correctly, of those tried, in all modes and pinned protocols
+together. *Fetch* are the versions that the client uses with `serve`. The gateway offers versions up
+to 15. A bold number contains failures that are no known fault of the client: they are listed below.
+
+"""
 
 
 def verdict(outcome: Outcome) -> str:
@@ -66,10 +71,7 @@ def document(servers: Mapping[str, Sequence[Outcome]]) -> str:
         "\n## What fails by the client's own fault\n\n",
         *_faults(servers),
         "\n## Results\n\n",
-        "Topics read correctly, of those tried, in all modes and pinned protocols together. *Fetch* "
-        "are the\nversions that the client uses with `serve`. The gateway offers versions up to 15. "
-        "A bold number\ncontains failures that are no known fault of the client: they are listed "
-        "below.\n\n",
+        _RESULTS,
         *_table(servers),
     ]
     if wrong:
@@ -81,9 +83,7 @@ def _counted(title: str, outcomes: Sequence[Outcome]) -> str:
     counts = Counter(verdict(outcome) for outcome in outcomes)
     combinations = {outcome.combination for outcome in outcomes}
     listed = "; ".join(f"{counts[name]} {name}" for name in VERDICTS)
-    line = (
-        f"* **{title}: {len(outcomes)} runs of {len(combinations)} combinations:**\n  {listed}."
-    )
+    line = f"* **{title}: {len(outcomes)} runs of {len(combinations)} combinations:**\n  {listed}."
     # On a busy machine some need longer, and a note names them.
     again = sum(outcome.again and verdict(outcome) == RIGHT for outcome in outcomes)
     if again:

@@ -48,7 +48,7 @@ NOT_RUN: Final = (
     ("terraform-provider-kafka", f"{_NO_GO}; Sarama inside"),
     (
         "Logstash itself, and its inputs 1 and 2",
-        "RubyGems is not reached, so the clients of versions 4 to 8 were run with the plugin's "
+        "Logstash itself was not run: the clients of versions 4 to 8 were run with the plugin's "
         "settings; those of 1 and 2 find brokers in their ZooKeeper, and Kafka 4 has none",
     ),
     ("ruby-kafka", _NO_RUBY),

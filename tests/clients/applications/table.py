@@ -13,6 +13,7 @@ NEW: Final = kafka_server.NEW
 BEHIND: Final = f"{GATEWAY}{NEW}"
 NOTHING, THE_GATEWAY = "nothing is needed", "the gateway"
 UNKNOWN, NOT_RUN = "nothing that was run", "not run"
+COLUMNS: Final = 110
 
 _HEAD: Final = f"""# Applications
 
@@ -21,16 +22,12 @@ Kafka {NEW}, and with the gateway before Kafka {NEW}. If a client broke, see
 [what to do](kafka-4-broke-my-client.md). [Old clients](old-clients.md) has libraries by
 themselves.
 
-`python -m tests.clients.applications --markdown docs/applications.md` makes this page again.
-`--only`, `--setting` and `--target` choose. Each file in `tests/clients/applications` is one kind
-of application, with its configuration. """
+In a trial, an application gets a new topic of one partition. It writes {COUNT} records, or reads
+{COUNT} that are there. An application that monitors is asked for a group's lag, which is {COUNT}.
+"All" means all of them. "Twice" counts records that came more than once, as after a retry.
 
-_HOW: Final = f"""
-A trial is one application, in one setting, with a new topic of one partition. A producer
-writes {COUNT} records, and a consumer reads {COUNT}. An application that monitors is asked for
-a group's lag, which is {COUNT}. "all" means all of them. "twice" counts records that came more than
-once, as they may after a retry.
-"""
+`python -m tests.clients.applications --markdown docs/applications.md` writes this page. Each file
+in `tests/clients/applications` is one kind of application, with its configuration. """
 
 
 def document(
@@ -56,11 +53,10 @@ def document(
     parts = [
         _HEAD,
         f"Run on {_days([*known, *elsewhere])}.\n",
-        _HOW,
         "\n## What Kafka 4 makes of them, and what helps\n\n",
         *_summary(run, by_name),
-        "\n## All trials\n\n",
-        *_trials(run, by_name),
+        "\n## With other settings\n\n",
+        *_settings(run, by_name),
         *_elsewhere(elsewhere),
         "\n## What they say\n\n",
         "The last complaint of each that failed, without times and addresses.\n\n",
@@ -108,27 +104,28 @@ def _summary(
     applications: Sequence[Application], by_name: Mapping[tuple[str, str, str], Outcome]
 ) -> Iterable[str]:
     names = [title(target) for target in TARGETS]
-    yield f"| application, as it comes | client inside | {' | '.join(names)} | what helps |\n"
+    heads = ("application, as it comes", "client inside; where from", *names, "what helps")
+    yield f"| {' | '.join(heads)} |\n"
     yield f"| {' | '.join(['---'] * (len(TARGETS) + 3))} |\n"
     for one in applications:
         cells = [_cell(by_name.get((one.name, AS_IT_COMES.name, target))) for target in TARGETS]
-        row = (f"**{one.name}**", one.client, *cells, helps(one, by_name))
-        yield f"| {' | '.join(row)} |\n"
+        inside = f"{one.client}; {one.comes_from}"
+        yield f"| {' | '.join((f'**{one.name}**', inside, *cells, helps(one, by_name)))} |\n"
 
 
-def _trials(
+def _settings(
     applications: Sequence[Application], by_name: Mapping[tuple[str, str, str], Outcome]
 ) -> Iterable[str]:
+    """What differs from an application as it comes."""
     names = [title(target) for target in TARGETS]
-    yield f"| application | does | where from | setting | {' | '.join(names)} |\n"
-    yield f"| {' | '.join(['---'] * (len(TARGETS) + 4))} |\n"
+    yield f"| application | setting | {' | '.join(names)} |\n"
+    yield f"| {' | '.join(['---'] * (len(TARGETS) + 2))} |\n"
     for application in applications:
-        first = (application.name, application.does.value, application.comes_from)
         for setting in application.settings:
             found = [by_name.get((application.name, setting.name, target)) for target in TARGETS]
-            if any(found):
-                yield f"| {' | '.join((*first, setting.name, *map(_cell, found)))} |\n"
-                first = ("", "", "")
+            if any(found) and setting.name != AS_IT_COMES.name:
+                row = (application.name, setting.name, *map(_cell, found))
+                yield f"| {' | '.join(row)} |\n"
 
 
 def _elsewhere(outcomes: Sequence[Outcome]) -> Iterable[str]:
@@ -141,11 +138,16 @@ def _elsewhere(outcomes: Sequence[Outcome]) -> Iterable[str]:
 
 
 def _complaints(outcomes: Iterable[Outcome]) -> Iterable[str]:
+    """An item for each complaint of an application, with all settings and targets that show it."""
+    places: dict[tuple[str, str], list[str]] = {}
     for one in outcomes:
         if one.wrong:
-            complaint = f"`{one.complaint.replace('`', chr(39))}`" if one.complaint else "nothing"
-            place = f"{one.application}, {one.setting}, {title(one.target)}"
-            yield f"* {place}: {complaint}\n"
+            place = f"{one.setting}, {title(one.target)}"
+            places.setdefault((one.application, one.complaint), []).append(place)
+    for (application, complaint), found in places.items():
+        text = f"`{complaint.replace('`', chr(39))}`" if complaint else "nothing"
+        item = f"* {application} ({'; '.join(found)}):"
+        yield f"{item}{' ' if len(item) + len(text) < COLUMNS else chr(10) + '  '}{text}\n"
 
 
 def _cell(outcome: Outcome | None) -> str:

@@ -56,15 +56,20 @@ def test_an_advice_is_listed_only_if_a_run_showed_that_it_helps(
 
 def test_the_document_has_every_trial_its_day_and_its_complaint() -> None:
     old, new, gateway = TARGETS
-    by_place = {(AS_IT_COMES, old): "", (AS_IT_COMES, new): "0 of 20", (AS_IT_COMES, gateway): ""}
+    by_place = {
+        (AS_IT_COMES, old): "",
+        (AS_IT_COMES, new): "0 of 20",
+        (AS_IT_COMES, gateway): "",
+        (NEWER, new): "0 of 20",
+    }
     outcomes = _outcomes(by_place, "error: `closed`")
     text = document([_application()], outcomes, [("A gem", "no registry of Ruby's | is reached")])
     assert "Run on 2026-01-01." in text
-    assert "| **An agent** | a client 0.9 | all | **0 of 20** | all | the gateway |" in text
-    assert (
-        "| An agent | produces | Somewhere: agent 1.0 | as it comes | all | **0 of 20** |" in text
-    )
-    assert f"* An agent, as it comes, Kafka {NEW}: `error: 'closed'`" in text
+    first = "| **An agent** | a client 0.9; Somewhere: agent 1.0 | all | **0 of 20** | all |"
+    assert f"{first} the gateway |" in text
+    assert f"| An agent | {NEWER.name} | not run | **0 of 20** | not run |" in text
+    where = f"as it comes, Kafka {NEW}; {NEWER.name}, Kafka {NEW}"
+    assert f"* An agent ({where}): `error: 'closed'`" in text
     assert "| A gem | no registry of Ruby's \\| is reached |" in text
 
 

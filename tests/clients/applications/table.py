@@ -138,15 +138,15 @@ def _elsewhere(outcomes: Sequence[Outcome]) -> Iterable[str]:
 
 
 def _complaints(outcomes: Iterable[Outcome]) -> Iterable[str]:
-    """An item for each complaint of an application, with all settings and targets that show it."""
-    places: dict[tuple[str, str], list[str]] = {}
+    """An item for each complaint of an application, with all settings that show it."""
+    settings: dict[tuple[str, str, str], list[str]] = {}
     for one in outcomes:
         if one.wrong:
-            place = f"{one.setting}, {title(one.target)}"
-            places.setdefault((one.application, one.complaint), []).append(place)
-    for (application, complaint), found in places.items():
+            key = (one.application, title(one.target), one.complaint)
+            settings.setdefault(key, []).append(one.setting)
+    for (application, target, complaint), found in settings.items():
         text = f"`{complaint.replace('`', chr(39))}`" if complaint else "nothing"
-        item = f"* {application} ({'; '.join(found)}):"
+        item = f"* {application}, {target}, {'; '.join(found)}:"
         yield f"{item}{' ' if len(item) + len(text) < COLUMNS else chr(10) + '  '}{text}\n"
 
 

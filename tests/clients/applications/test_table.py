@@ -68,8 +68,8 @@ def test_the_document_has_every_trial_its_day_and_its_complaint() -> None:
     first = "| **An agent** | a client 0.9; Somewhere: agent 1.0 | all | **0 of 20** | all |"
     assert f"{first} the gateway |" in text
     assert f"| An agent | {NEWER.name} | not run | **0 of 20** | not run |" in text
-    where = f"as it comes, Kafka {NEW}; {NEWER.name}, Kafka {NEW}"
-    assert f"* An agent ({where}): `error: 'closed'`" in text
+    where = f"Kafka {NEW}, as it comes; {NEWER.name}"
+    assert f"* An agent, {where}: `error: 'closed'`" in text
     assert "| A gem | no registry of Ruby's \\| is reached |" in text
 
 

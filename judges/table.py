@@ -63,10 +63,12 @@ def document(runs: Sequence[Run]) -> str:
         ),
         "## What differs from Kafka",
         "",
-        "Tests that pass on the reference and not here, with the reason. Other runs have none.",
+        "Tests that pass on the reference and not here:",
         "",
         *_difference_lines(runs),
         "## What fails on Kafka itself",
+        "",
+        "The output of each is in `build/judges/failed` after a run.",
         "",
         *_own_failures(runs),
         "",
@@ -87,45 +89,38 @@ def _counts(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:
+    yield "| suite | here | tests | why |"
+    yield "|---|---|---|---|"
     for run, reference in _pairs(runs):
         found = list(_between(run, reference))
-        more = gained(run, reference)
-        if not found and not more:
-            continue
-        here, there = _target(run.target).title, _target(reference.target).title
-        yield f"### {_title(run.suite)}: {here}, against {there}"
-        yield ""
-        if found:
-            yield "| test | here | why |"
-            yield "|---|---|---|"
-            for why in dict.fromkeys(map(_why, found)):
-                same = [difference for difference in found if _why(difference) == why]
-                names = _names([difference.test for difference in same])
-                verdicts = ", ".join(dict.fromkeys(difference.verdict for difference in same))
-                yield f"| {names} | {verdicts} | {_cell(why)} |"
-            yield ""
-        if more:
-            yield f"Only here, {len(more)} pass: {_names(more)}."
-            yield ""
+        for why in dict.fromkeys(map(_why, found)):
+            same = [difference for difference in found if _why(difference) == why]
+            names = _names([difference.test for difference in same])
+            yield f"| {_title(run.suite)} | {_target(run.target).title} | {names} | {_cell(why)} |"
+    yield ""
+    yield "These pass here, and not on the reference:"
+    yield ""
+    yield "| suite | here | tests |"
+    yield "|---|---|---|"
+    for run, reference in _pairs(runs):
+        if more := gained(run, reference):
+            yield f"| {_title(run.suite)} | {_target(run.target).title} | {_names(more)} |"
+    yield ""
 
 
 def _why(difference: Difference) -> str:
-    """The reason; if none is known, the output."""
+    """The reason; if none is known, the verdict and the output."""
     output = difference.output or "nothing"
-    return difference.reason or f"*not known yet*, its output: {output}"
+    return difference.reason or f"*not known yet*: {difference.verdict}, its output: {output}"
 
 
 def _own_failures(runs: Sequence[Run]) -> Iterator[str]:
-    yield "| suite | broker | tests | output |"
-    yield "|---|---|---|---|"
+    yield "| suite | broker | tests |"
+    yield "|---|---|---|"
     for run in _ordered(runs):
-        if _target(run.target).reference:
-            continue
-        failed = [outcome for outcome in run.outcomes if outcome.verdict is Verdict.FAIL]
-        for output in dict.fromkeys(outcome.output for outcome in failed):
-            names = _names([outcome.test for outcome in failed if outcome.output == output])
-            place = f"{_title(run.suite)} | {_target(run.target).title}"
-            yield f"| {place} | {names} | {_cell(output)} |"
+        failed = [outcome.test for outcome in run.outcomes if outcome.verdict is Verdict.FAIL]
+        if failed and not _target(run.target).reference:
+            yield f"| {_title(run.suite)} | {_target(run.target).title} | {_names(failed)} |"
 
 
 def _between(run: Run, reference: Run) -> Iterator[Difference]:

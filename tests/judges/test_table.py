@@ -45,14 +45,21 @@ def test_before_kafka_4_old_clients_are_held_against_kafka_3() -> None:
 def test_a_known_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasons, "REASONS", (Reason("franz-go", "serve", "b|x", "no such thing"),))
     assert [found.reason for found in table.differences(RUNS)] == ["no such thing", ""]
-    assert "| `b` | fail | no such thing |" in table.document(RUNS)
+    output = table.document(RUNS)
+    assert "| franz-go | `serve --writable` | `b` | no such thing |" in output
+    assert "| franz-go | `serve --writable` | `e` | *not known yet*: not run, its output" in output
 
 
 def test_the_document_has_the_numbers_and_one_line_for_each_cell() -> None:
     output = table.document(RUNS)
     assert "| franz-go 1.22.2 | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in output
-    assert "Only here, 1 pass: `c`." in output
-    assert "| franz-go | Kafka 3.9.1 | `c` | c / said more |" in output
+    assert (
+        "| franz-go | `serve --writable` | `b` | *not known yet*: fail, its output: b / said more"
+        in output
+    )
+    gained, failed = output.split("These pass here")[1].split("## What fails on Kafka itself")
+    assert "| franz-go | `serve --writable` | `c` |" in gained
+    assert "| franz-go | Kafka 3.9.1 | `c` |" in failed
     assert "2026-01-31" in output
 
 

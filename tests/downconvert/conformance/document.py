@@ -31,11 +31,11 @@ CONFIG: Final = BrokerConfig(
 )
 HEAD: Final = """# Does it serve old clients?
 
-`downconvert conformance HOST:PORT` tests any broker. It writes topics to the broker, and fetches
-them in every version of Fetch that the broker offers. The limits are one byte, about the size of
-the first batch, and 1 MiB. The result names the rules that were broken, the versions and topics,
-the first bytes in question, and the clients that suffer. `--html FILE` makes a page, `--json` an
-object. The exit code is 0 if everything is right. The topics are deleted at the end.
+`downconvert conformance HOST:PORT` tests any broker. It writes [topics](#the-topics), fetches them
+in every version of Fetch that the broker offers, and deletes them. The limits of a fetch are one
+byte, about the size of the first batch, and 1 MiB. The result names each [rule](#the-rules) that is
+broken, the versions and topics, the first bytes in question, and the clients that suffer. `--html
+FILE` makes a page, `--json` an object. The exit code is 0 if everything is right.
 
 For a broker with TLS or a login:
 
@@ -48,14 +48,18 @@ transactional ids named so.
 
 Compacted topics are written first and read last, after the broker's cleaner has run. If it has not
 within a minute, the result says that they were left out. So it does for topics in old formats, if
-the broker only writes v2.
-
-A *case* is a topic, read in one version with one limit. This page is made by
-`python -m tests.downconvert.conformance.document`, on {date}.
+the broker only writes v2. The test does not write trimmed logs, logs in which a newer format
+follows an older one, and transactions if the broker has none.
 
 """
-TAIL: Final = """
-## Causes
+RESULTS: Final = """## Results
+
+A *case* is a topic, read in one version with one limit. These were made by
+`python -m tests.downconvert.conformance.document` on {date}.
+
+"""
+CAUSES: Final = """
+**Causes.**
 
 * The converter of Kafka 2.8 and 3.9 promises sizes before it converts, and fills up or cuts off
   what does not fit. It sends the first batch twice if control batches come before it.
@@ -63,9 +67,7 @@ TAIL: Final = """
   clients of Fetch 0-1, because it becomes smaller in conversion.
 * Kafka 4 sends zstd as it is to Fetch 4-9. Older brokers answer with error 76.
 
-The test does not write trimmed logs, logs in which a newer format follows an older one, and
-transactions if the broker has none. [Old clients](old-clients.md) shows what real clients make of
-compacted logs.
+[Old clients](old-clients.md) shows what real clients make of compacted logs.
 """
 
 
@@ -79,12 +81,13 @@ def sections() -> Iterator[str]:
     with kafka_zookeeper.running() as port:
         yield from section(port, f"Kafka {kafka_zookeeper.VERSION}, with ZooKeeper")
     with kafka_server.running(kafka_server.OLD) as kafka:
-        yield from section(kafka.ports[0], f"Kafka {kafka_server.OLD}")
+        plain = [*section(kafka.ports[0], f"Kafka {kafka_server.OLD}")]
+    yield from plain
     with kafka_secured.running(kafka_server.OLD) as (address, certificate):
         port = int(address.rpartition(":")[2])
-        yield from section(
+        secured = section(
             port,
-            f"Kafka {kafka_server.OLD}, over TLS with SCRAM-SHA-512",
+            f"Kafka {kafka_server.OLD}",
             Access(
                 tls=ssl.create_default_context(cafile=certificate),
                 credentials=Credentials(
@@ -94,14 +97,26 @@ def sections() -> Iterator[str]:
                 ),
             ),
         )
+        yield from same_over_tls(plain, [*secured])
     with kafka_server.running(kafka_server.NEW) as kafka, gateway(*kafka.ports) as front:
         yield from section(kafka.ports[0], f"Kafka {kafka_server.NEW}")
         yield from section(front.address.port, f"The gateway before Kafka {kafka_server.NEW}")
 
 
+def same_over_tls(plain: list[str], secured: list[str]) -> Iterator[str]:
+    """A sentence if a broker does the same over TLS, else all that it does there."""
+    if secured == plain:
+        yield from ("Over TLS with SCRAM-SHA-512, the results are the same.", "")
+    else:
+        yield from (f"{secured[0]}, over TLS with SCRAM-SHA-512", *secured[1:])
+
+
 def section(port: int, title: str, access: Access = PLAIN) -> Iterator[str]:
     host = LOOPBACK if access is PLAIN else "localhost"  # as certificates say
-    yield from markdown(judge(host, port, access=access, step=lambda *_: None), title)
+    lines = markdown(judge(host, port, access=access, step=lambda *_: None), title)
+    yield from (
+        line.replace("## ", "### ", 1) if line.startswith("## ") else line for line in lines
+    )
 
 
 def tables() -> Iterator[str]:
@@ -114,9 +129,9 @@ def tables() -> Iterator[str]:
 
 
 def main() -> None:
-    lines = [*sections(), *tables()]
-    head = HEAD.format(date=datetime.now(UTC).date().isoformat())
-    PATH.write_text(head + "\n".join(lines) + "\n" + TAIL)
+    results = RESULTS.format(date=datetime.now(UTC).date().isoformat())
+    found = "\n".join(sections())
+    PATH.write_text(HEAD + "\n".join(tables()) + "\n\n" + results + found + CAUSES)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,14 @@ OTHERS: Final[Row] = (
     "kafka-python",
     "reference",
 )
+DOCUMENT: Final[Row] = (
+    "v2 → v1",
+    "M records/s, best (median)",
+    "x Kafka, best (paired)",
+    "x aiokafka",
+    "x kafka-python",
+    "exact / estimate, time",
+)
 NONE: Final = "-"
 
 
@@ -70,11 +78,29 @@ def others(results: Sequence[Result]) -> Iterator[Row]:
         )
 
 
+def document(results: Sequence[Result]) -> Iterator[Row]:
+    """What docs/performance.md has of both tables."""
+    for result in results:
+        clients = [result.clients.get(name) for name in ("aiokafka", "kafka-python")]
+        for case in result.cases:
+            level = f", {case.compression_level}" if "gzip" in result.shape else ""
+            yield (
+                f"{result.shape}{level}",
+                millions(case.exact),
+                f"{result.multiple(case):.2f} ({result.paired_multiple(case):.2f})"
+                if result.kafka
+                else NONE,
+                *(
+                    NONE if each is None else f"{best(case.exact) / each.rate:.2g}"
+                    for each in clients
+                ),
+                f"{case.exact_cost:.2f}",
+            )
+
+
 def as_markdown(results: Sequence[Result]) -> str:
-    return "\n\n".join(
-        "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
-        for head, rows in ((COMPARISON, comparison(results)), (OTHERS, others(results)))
-    )
+    rows = (DOCUMENT, ("---",) * len(DOCUMENT), *document(results))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def as_table(results: Sequence[Result]) -> str:

@@ -17,8 +17,8 @@ from .differences.may_differ import MAY_DIFFER
 from .differences.operations import WEIGHTS, operation
 from .differences.values import Known
 
-PAGE = Path(__file__).parents[3] / "docs" / "broker.md"
-HEADING = "## How `serve` differs from Kafka"
+PAGE = Path(__file__).parents[3] / "docs" / "differences.md"
+HEADING = "## All requests"
 VERSIONS = {api: APIS[api].versions for api in WEIGHTS}
 
 

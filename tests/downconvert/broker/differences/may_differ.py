@@ -1,6 +1,6 @@
 """Where answers of `serve` may differ from those of Kafka 3.9.1, and why.
 
-docs/broker.md shows this list; a test keeps the two equal. Nothing else may differ.
+docs/differences.md shows this list; a test keeps the two equal. Nothing else may differ.
 
 Not here: what is no difference, such as the ids that each server gives (answers.py)."""
 

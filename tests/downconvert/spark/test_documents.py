@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md, spark-stores.md and spark-jobs.md run as they stand."""
+"""The examples of docs/spark.md and of the pages beside it run as they stand."""
 
 import os
 import re
@@ -32,7 +32,7 @@ from tests.object_store import ObjectStore
 from .reading import kept, partition
 
 TEXT: Final = (ROOT / "docs" / "spark.md").read_text()
-OTHERS: Final = ("spark-stores.md", "spark-jobs.md")
+OTHERS: Final = ("spark-streams.md", "spark-stores.md", "spark-jobs.md")
 WHOLE: Final = TEXT + "".join((ROOT / "docs" / name).read_text() for name in OTHERS)
 
 

@@ -20,7 +20,7 @@ HEAD: Final = """# Commands
 This page is written from the command's own help (`python -m bench.command_reference`).
 `downconvert COMMAND --help` prints the same.
 
-Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted, 141 nobody reads the output.
+Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted, 141 closed pipe.
 
 Shells complete commands, options and values. Put the line for yours into its startup file:
 

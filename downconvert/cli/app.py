@@ -24,19 +24,21 @@ from .lazy_group import Entry, lazy_group
 # Names of modules, not imports, because experiments are on a higher floor than this package. Only
 # an extra installs the packages kafka and pyspark.
 COMMANDS: Final = {
-    "simulate": Entry("simulator.cli.simulate", "Measure lazy against eager and no conversion."),
+    "simulate": Entry("simulator.cli.simulate", "Compare lazy, eager and no conversion."),
     "simulate-cluster": Entry(
-        "simulator.cli.simulate_cluster", "Replicas under faults, in simulated time.", "kafka"
+        "simulator.cli.simulate_cluster",
+        "Test replicated brokers under faults, in simulated time.",
+        "kafka",
     ),
     "convert": Entry("downconvert.cli.convert", "Write a segment in an older format."),
     "dump": Entry("downconvert.cli.dump", "Print the contents of segments."),
     "inspect": Entry("downconvert.cli.inspect", "Show the contents of a log directory."),
-    "recover": Entry("downconvert.cli.recover", "Cut torn tails off, and rebuild indexes."),
+    "recover": Entry("downconvert.cli.recover", "Recover logs after a crash."),
     "compact": Entry("downconvert.cli.compact", "Keep the last record of each key."),
     "retention": Entry("downconvert.cli.retention", "Remove old segments."),
     "upgrade": Entry("downconvert.cli.upgrade", "Rewrite old segments as v2."),
     "generate": Entry("simulator.cli.generate", "Generate segments."),
-    "serve": Entry("downconvert.cli.serve", "Be the broker of a log directory.", "kafka"),
+    "serve": Entry("downconvert.cli.serve", "Serve a log directory to Kafka clients.", "kafka"),
     "spark": Entry(
         "downconvert.cli.spark",
         "Audit, convert, export and search log directories on Spark.",
@@ -45,7 +47,7 @@ COMMANDS: Final = {
     "gateway": Entry("downconvert.cli.gateway", "Let old clients use a Kafka 4 cluster.", "kafka"),
     "doctor": Entry("downconvert.cli.doctor", "Find the clients that Kafka 4 would break."),
     "conformance": Entry(
-        "downconvert.cli.conformance", "Judge whether a broker serves old clients.", "kafka"
+        "downconvert.cli.conformance", "Test whether a broker serves old clients.", "kafka"
     ),
 }
 EMPTY_OPTION: Final = re.compile(r"(-[-a-z]*)=")

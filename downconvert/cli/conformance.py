@@ -37,23 +37,28 @@ WRONG = 1  # exit code
     "topics",
     type=click.Choice([plan.name for plan in PLANS]),
     multiple=True,
-    help="Only this one of the topics; may be repeated.",
+    help="Test only this topic; may be repeated.",
 )
 @click.option("--tls", is_flag=True, help="Speak TLS.")
 @click.option("--ca", metavar="FILE", help="The authority that signs the brokers' certificates.")
 @click.option("--cert", metavar="FILE", help="Our certificate, where brokers ask for one.")
-@click.option("--key", metavar="FILE", help="Its key.  [default: it is in --cert]")
+@click.option("--key", metavar="FILE", help="The certificate's key.  [default: it is in --cert]")
 @click.option(
     "--sasl",
     metavar="MECHANISM",
     type=click.Choice(MECHANISMS),
     help=f"How to log in: {', '.join(MECHANISMS)}. The secret: ${SECRET_VARIABLE}.",
 )
-@click.option("--username", metavar="NAME", help="With --sasl.")
-@click.option("--keep", is_flag=True, help="Leave the topics there.")
-@click.option("--html", type=OutputFile(), help="Also write a page.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
-@click.option("--markdown", "title", metavar="TITLE", help="A section of a document.")
+@click.option("--username", metavar="NAME", help="The user for --sasl.")
+@click.option("--keep", is_flag=True, help="Keep the topics afterwards.")
+@click.option("--html", type=OutputFile(), help="Also write an HTML page.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--markdown",
+    "title",
+    metavar="TITLE",
+    help="Print a section of a Markdown document, with this title.",
+)
 def conformance(
     address: tuple[str, int],
     topics: tuple[str, ...],
@@ -68,7 +73,7 @@ def conformance(
     as_json: bool,
     title: str | None,
 ) -> int:
-    """Judge the broker at HOST:PORT. Topics are written to it and fetched in every version of Fetch
+    """Test the broker at HOST:PORT. Topics are written to it and fetched in every version of Fetch
     that it offers, with limits from one byte to 1 MiB.
 
     The topics are named conformance-…, and are deleted at the end. Any server with Kafka's protocol

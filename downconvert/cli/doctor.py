@@ -51,8 +51,8 @@ POLL_SECONDS = 1.0  # between two reads of followed sources
     is_flag=True,
     help="Keep reading new data until Ctrl-C, and report each client when it is found.",
 )
-@click.option("--html", type=OutputFile(), help="Also write a page.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
+@click.option("--html", type=OutputFile(), help="Also write an HTML page.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(
     sources: Sequence[str],
     release: str,

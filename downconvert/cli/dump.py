@@ -26,7 +26,12 @@ from .terminal import name_the_backend
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line, complete.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object per line, with full keys and values.",
+)
 @click.option("--batches", is_flag=True, help="Batches only, without their records.")
 @click.option("--full", is_flag=True, help="Keys and values in full, however long.")
 @click.option(

@@ -41,13 +41,14 @@ AT_START: Final = (
 @click.option(
     "--advertise",
     metavar="HOST[:PORT]",
-    help="How clients reach brokers here; {id} is a broker's: broker-{id}.example.com:{9100+id}. "
-    "With one port for all and --tls-cert, by the server name (SNI). [default: as they reached us]",
+    help="The address of a broker that clients get; {id} is the broker's: "
+    "broker-{id}.example.com:{9100+id}. One port for all brokers needs --tls-cert: they differ by "
+    "server name (SNI). [default: the address that the client connected to]",
 )
 @click.option(
     "--advertise-without-name",
     metavar="HOST[:PORT]",
-    help="To clients that send no server name, where --advertise has one port for all.",
+    help="The same, for clients that send no server name (SNI).",
 )
 @click.option(
     "--server-names",
@@ -82,7 +83,7 @@ AT_START: Final = (
     help="Pass everything through; only count which clients use old versions.",
 )
 @click.option("--tls-cert", metavar="FILE", help="Certificate of the listener.")
-@click.option("--tls-key", metavar="FILE", help="Its key.")
+@click.option("--tls-key", metavar="FILE", help="The certificate's key.")
 @click.option(
     "--tls-min-version",
     metavar="VERSION",
@@ -103,8 +104,8 @@ AT_START: Final = (
     help="How to authenticate to the cluster. The secret: --secret-file, or "
     "$DOWNCONVERT_SASL_SECRET.",
 )
-@click.option("--username", metavar="NAME", help="With --sasl.")
-@click.option("--secret-file", metavar="FILE", help="With --sasl: the file with the secret.")
+@click.option("--username", metavar="NAME", help="The user for --sasl.")
+@click.option("--secret-file", metavar="FILE", help="The file with the secret for --sasl.")
 @click.option(
     "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
 )
@@ -113,30 +114,34 @@ AT_START: Final = (
     "--connect-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="For a broker to be connected and to answer. [default: 10]",
+    help="Time until a broker is connected and has answered. [default: 10]",
 )
 @click.option(
     "--request-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="For a broker to answer a request, added to the request's own time. [default: 30]",
+    help="Time until a broker answers a request, beyond the request's own. [default: 30]",
 )
 @click.option(
     "--idle-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="For a connection without a request. [default: 600]",
+    help="Time until an unused connection is closed. [default: 600]",
 )
 @click.option(
     "--share-ports", is_flag=True, help="Other gateways of this cluster may listen here, too."
 )
-@click.option("--http", metavar="HOST:PORT", help="Serve /healthz, /metrics and /clients there.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve /healthz, /readyz, /metrics, /history and /clients there.",
+)
 @click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 64),
     default=1,
-    help="Processes behind the one port, one for each core.",
+    help="Processes that share the ports, one for each core.",
 )
 @click.option(
     "--history",
@@ -160,14 +165,14 @@ AT_START: Final = (
 @click.option(
     "--by",
     type=click.Choice(("principal", "rule", "prefix", "cluster", "topic")),
-    help="With --report: in groups, by who clients are, the rule for them, their ids' prefix, or "
-    "their cluster. By topic: since when no old version was seen (without --html).",
+    help="With --report: group the clients by principal, rule, prefix of the client id, or "
+    "cluster. topic: when a topic needed the gateway last (without --html).",
 )
 @click.option(
     "--html",
     metavar="FILE",
     type=OutputFile(),
-    help="With --report: write it as a page.",
+    help="With --report: write an HTML page.",
 )
 def gateway(
     config: Path | None,

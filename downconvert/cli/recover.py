@@ -25,7 +25,7 @@ from .terminal import name_the_backend, progress
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only report damage: exit code 2 if there is any.")
-@click.option("--everything", is_flag=True, help="Also read batches noted as flushed.")
+@click.option("--everything", is_flag=True, help="Also check what is below the recovery point.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
 def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> int:
     """Recover DIR, as a broker does when it starts after a crash.

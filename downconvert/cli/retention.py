@@ -25,13 +25,13 @@ from .values import Long
     "--retention-ms",
     type=Long(-1),
     default=-1,
-    help="Remove segments whose youngest record is older; -1: none for its age.",
+    help="Remove segments whose youngest record is older. -1: no limit.",
 )
 @click.option(
     "--retention-bytes",
     type=Long(-1),
     default=-1,
-    help="Remove segments of a partition down to so many bytes; -1: none for its size.",
+    help="Remove the oldest segments of a partition that has more bytes. -1: no limit.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")

@@ -67,7 +67,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="N",
     type=click.IntRange(1, PARTITIONS_MAX),
     default=BrokerConfig().num_partitions,
-    help="With --writable: for topics created without a number.",
+    help="With --writable: partitions of topics that are created without a number.",
 )
 @click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
 @click.option(
@@ -92,13 +92,13 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     "--tls-key",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Their key.  [default: it is in --tls-cert]",
+    help="The certificates' key.  [default: it is in --tls-cert]",
 )
 @click.option(
     "--sasl-users",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Accept only these, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
+    help="Accept only these users, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
 )
 @click.option(
     "--access",
@@ -149,7 +149,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="SIZE",
     default=format_size(int(BrokerConfig().log_cleaner_io_max_bytes_per_second)),
     callback=SIZE,
-    help="How much compaction reads in a second.",
+    help="Bytes that compaction reads in a second.",
 )
 @click.option("--threads", type=click.IntRange(1, 64), default=1, help="Network threads.")
 @click.option(
@@ -159,13 +159,16 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     help="Threads for connections that need conversions.",
 )
 @click.option(
-    "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
+    "--max-connections",
+    type=click.IntRange(1),
+    default=Limits().connections,
+    help="Connections in total.",
 )
 @click.option(
     "--max-connections-per-address",
     type=click.IntRange(1),
     default=Limits().connections_per_address,
-    help="From one host.",
+    help="Connections from one host.",
 )
 @click.option(
     "--idle-timeout",
@@ -208,7 +211,7 @@ def serve(
     as_json: bool,
     check: bool,
 ) -> None:
-    """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
+    """Serve LOGDIR to Kafka clients of every version since 0.8.
 
     LOGDIR is a broker's log directory, or a copy of one. Its subdirectories are the partitions. Old
     consumers get the format that they read, converted while it is sent. Nothing is written without

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--report",
     metavar="FILE",
     type=OutputFile(),
-    help="As one HTML file that opens offline.",
+    help="Write the result to one HTML file, which opens offline.",
 )
 @of_topics
 def audit(

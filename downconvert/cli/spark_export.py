@@ -42,8 +42,8 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
     multiple=True,
     callback=pairs,
     help="Only these offsets or times, by options of the data source, such as "
-    'startingOffsets={"clicks":{"0":100}} or endingTimestamp=1700000000000; several times if '
-    "you like.",
+    'startingOffsets={"clicks":{"0":100}} or endingTimestamp=1700000000000; may be '
+    "repeated.",
 )
 @click.option(
     "--format",
@@ -53,7 +53,11 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
     help="What OUT is: a directory of Parquet files, a table of Delta Lake (its directory), or "
     "one of Iceberg (its name in a catalog).",
 )
-@click.option("--catalog", metavar="NAME", help="Of Iceberg, as pyiceberg's configuration has it.")
+@click.option(
+    "--catalog",
+    metavar="NAME",
+    help="The Iceberg catalog, by its name in pyiceberg's configuration.",
+)
 @click.option(
     "--catalog-property",
     "properties",

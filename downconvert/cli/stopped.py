@@ -25,7 +25,7 @@ def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "topics",
         metavar="PATTERN",
         multiple=True,
-        help="Topics of a log directory: clicks, or 'logs-*'.  [required for one]",
+        help="Topics: clicks, or 'logs-*'.  [required if DIR is a log directory]",
     )(command)
 
 

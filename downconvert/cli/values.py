@@ -90,6 +90,5 @@ SIZE: Final = parsed(parse_size)
 POLICY: Final = parsed(parse_policy, keep_text=True)
 
 POLICY_HELP: Final = (
-    "default or kafka, and options behind it: kafka,size=exact or "
-    "recode=zstd:none,chunk_size=64KiB."
+    "default or kafka, and its options: kafka,size=exact or recode=zstd:none,chunk_size=64KiB."
 )

@@ -96,7 +96,8 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     "--slow",
     metavar="N|SHARE",
     callback=parsed(Slow.parse),
-    help=f"Slow consumers beside them.  [default: {DEFAULT.slow}] Over TCP: clients, or 10%.",
+    help="Slow consumers besides. Over TCP: their number, or their share: 10%.  "
+    f"[default: {DEFAULT.slow}]",
 )
 @click.option(
     "--rate",

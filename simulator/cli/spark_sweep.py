@@ -33,30 +33,48 @@ def _list_of(parse: Callable[[str], object]) -> Callable[..., object]:
 @click.command()
 @click.argument("target", metavar="OUT")
 @click.option(
-    "--codecs", metavar="NAMES", default="none,gzip", callback=_list_of(str), help="Of batches."
+    "--codecs",
+    metavar="NAMES",
+    default="none,gzip",
+    callback=_list_of(str),
+    help="Codecs of the batches.",
 )
 @click.option(
     "--records",
     metavar="SIZES",
     default="100,1000",
     callback=_list_of(parse_size),
-    help="Of values.",
+    help="Sizes of the values.",
 )
 @click.option(
     "--chunks",
     metavar="SIZES",
     default="4KiB,16KiB,128KiB",
     callback=_list_of(parse_size),
-    help="How much is converted in one go.",
+    help="Chunk sizes: how much is converted at once.",
 )
-@click.option("--consumers", metavar="NUMBERS", default="1,10", callback=_list_of(int))
-@click.option("--modes", metavar="MODES", default="lazy,eager", callback=_list_of(str))
-@click.option("--size", metavar="SIZE", default="8MiB", callback=SIZE, help="Of each workload.")
+@click.option(
+    "--consumers",
+    metavar="NUMBERS",
+    default="1,10",
+    callback=_list_of(int),
+    help="Numbers of consumers that read at once.",
+)
+@click.option(
+    "--modes",
+    metavar="MODES",
+    default="lazy,eager",
+    callback=_list_of(str),
+    help="How records are converted, as in simulate.",
+)
+@click.option(
+    "--size", metavar="SIZE", default="8MiB", callback=SIZE, help="Size of each workload."
+)
 @click.option(
     "--report",
     metavar="FILE",
     type=OutputFile(),
-    help="With plots, as one HTML file that opens offline.",
+    help="Write the results with plots to one HTML file, which opens offline.",
 )
 @on_spark
 def sweep(

@@ -14,3 +14,8 @@ def test_it_has_every_command_and_job() -> None:
     text = PAGE.read_text()
     for name in (*COMMANDS, *(f"spark {job}" for job in JOBS)):
         assert f"\n## downconvert {name}\n" in text
+
+
+def test_every_option_says_what_it_does() -> None:
+    silent = [line for line in PAGE.read_text().splitlines() if line.startswith("| `-")]
+    assert [line for line in silent if line.split(" | ")[1].strip() == ""] == []

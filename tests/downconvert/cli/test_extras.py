@@ -154,4 +154,6 @@ def test_without_any_extra_everything_else_works(
 def test_help_names_the_extra_of_a_command_that_cannot_run() -> None:
     process = start("--help", blocked=ALL)
     out, _ = process.communicate(timeout=60)
-    assert "Be the broker of a log directory. (needs the extra 'broker')" in " ".join(out.split())
+    assert "Serve a log directory to Kafka clients. (needs the extra 'broker')" in " ".join(
+        out.split()
+    )

@@ -108,5 +108,5 @@ def test_a_closed_standard_output_is_not_an_error(segment: Path, tmp_path: Path)
 def test_without_the_extra_help_says_what_a_command_does_and_what_to_install() -> None:
     process = start("serve", "--help", blocked="kafka scramp prometheus_client")
     out, _ = process.communicate(timeout=60)
-    assert "Be the broker of a log directory." in out
+    assert "Serve a log directory to Kafka clients." in out
     assert "pip install 'lazy-downconvert[broker]'" in " ".join(out.split())

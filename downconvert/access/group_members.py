@@ -49,4 +49,4 @@ def _assigned(data: memoryview) -> Iterable[str]:
 def _has_none(user_data: bytes | None) -> None:
     """Checks an assignor's own bytes: sticky ones hold topics. BadRequestError."""
     if user_data:
-        raise BadRequestError("what an assignor adds is not understood")
+        raise BadRequestError("the assignor's user data is not known")

@@ -177,7 +177,7 @@ def _fetch(url: str, context: ssl.SSLContext) -> bytes:
             if len(document) > DOCUMENT_MAX:
                 break  # `parse` reports it
             if time.monotonic() > until:
-                raise JwksError(f"has not arrived whole in {TRANSFER_MAX:.0f} s")
+                raise JwksError(f"did not arrive whole within {TRANSFER_MAX:.0f} s")
     return bytes(document)
 
 

@@ -199,7 +199,7 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
     for claim, words in (("nbf", "it is not valid yet"), ("iat", "it was issued in the future")):
         begins_at = _time(claims, claim)
         if begins_at is not None and begins_at - settings.clock_skew > now:
-            raise TokenError(f"{words}: for {begins_at - now:.0f} s more")
+            raise TokenError(f"{words}: {begins_at - now:.0f} s from now")
     if claims.get("iss") != settings.issuer:
         raise TokenError(f"its issuer is {claims.get('iss')!r:.100}")
     audience = claims.get("aud")

@@ -112,7 +112,7 @@ def _written_to(target: Path, source: Path, force: bool) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     if target.exists() and target.samefile(source):
-        raise CommandError(f"{target}: this is what is read: write to another file")
+        raise CommandError(f"{target}: is the input: write to another file")
     try:
         check_replaceable(target)
         if target.exists() and not force:
@@ -120,7 +120,7 @@ def _written_to(target: Path, source: Path, force: bool) -> Iterator[BinaryIO]:
         with whole_file(target) as file:
             yield file
             if target.exists() and not force:
-                raise CommandError(f"{target}: has come while this was written")
+                raise CommandError(f"{target}: was created by another program meanwhile")
     except FileExistsError as error:
         raise CommandError(
             f"{error.filename}: {error.strerror}; name another file, or - for standard output"

@@ -99,7 +99,7 @@ def export(
     if package is not None and find_spec(package) is None:
         raise CommandError(words_for(package) or package)
     if kind != "iceberg" and (catalog or properties):
-        raise click.UsageError("--catalog and --catalog-property are of --format iceberg")
+        raise click.UsageError("--catalog and --catalog-property need --format iceberg")
     with job.session("export", paths) as (session, step):
         from downconvert.spark.jobs.export.export import run
 

@@ -88,7 +88,7 @@ class Connection:
             deadline = time.monotonic() + TIMEOUT
             length = self._take(_LENGTH.size, deadline)
             if length.startswith(_TLS_ALERT):
-                raise ConformanceError(f"{self.name}: it speaks TLS, and was asked without")
+                raise ConformanceError(f"{self.name}: it speaks TLS: add --tls or --ca")
             (size,) = _LENGTH.unpack(length)
             if not 4 <= size <= ANSWER_MAX:
                 raise ConformanceError(f"{self.name}: an answer of {size} bytes")

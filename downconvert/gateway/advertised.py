@@ -45,7 +45,7 @@ class Advertised:
         found = PORT.fullmatch(port)
         if not (NAME.fullmatch(bare.replace(":", "")) and (found or not colon)):
             raise ConfigError(
-                f"{text!r} is nothing to advertise: write HOST, or HOST:PORT with {{id}} where "
+                f"{text!r} cannot be advertised: write HOST, or HOST:PORT with {{id}} where "
                 "brokers differ, such as broker-{id}.example.com:{9100+id}"
             )
         if found is None:

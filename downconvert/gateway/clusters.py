@@ -74,10 +74,12 @@ def build_all(
     top = {name: value for name, value in settings.items() if name != CLUSTERS}
     for name in sorted(OWN):
         if name in top:
-            raise ConfigError(f"{name} is of one cluster: write it in each section of [[clusters]]")
+            raise ConfigError(
+                f"{name} belongs to one cluster: write it in each section of [[clusters]]"
+            )
         if name in overrides:
             option = name.replace("_", "-").removesuffix("s" if name == "node_ports" else "")
-            raise ConfigError(f"--{option} is of one cluster, and the file has [[clusters]]")
+            raise ConfigError(f"--{option} belongs to one cluster, and the file has [[clusters]]")
     sections = value_of(list, settings, CLUSTERS, [])
     if not sections:
         raise ConfigError("clusters is empty: write [[clusters]] before the settings of each")

@@ -84,7 +84,7 @@ class GatewayConfig:
         ports = [*self.node_ports.values(), *([self.listen.port] if self.listen.port else [])]
         twice = [port for port, times in Counter(ports).items() if times > 1]
         if twice:
-            raise ConfigError(f"port {twice[0]} stands for two: brokers have one port each")
+            raise ConfigError(f"port {twice[0]} is used twice: each broker needs a port of its own")
         self._check_names()
         if self.identities.client_ca is not None and self.tls_cert is None:
             raise ConfigError("client certificates need TLS on the listener: give tls_cert too")

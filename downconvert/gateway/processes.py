@@ -115,7 +115,7 @@ class Processes(Startable):
                     if not is_applied and (is_last or isinstance(error, ConfigError)):
                         raise
                     pid = child.process.pid
-                    LOG.warning("process %d has not taken the settings: %s", pid, error)
+                    LOG.warning("process %d has not accepted the settings: %s", pid, error)
                 else:
                     is_applied = True
             self.config = applicable(self.config, config)

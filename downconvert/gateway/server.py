@@ -134,7 +134,7 @@ class Gateway(Startable):
 
         Settings that need a restart stay unchanged (changes.py)."""
         if (config.tls_cert is None) != (self.config.tls_cert is None):
-            raise ConfigError("TLS of the listener begins or ends with a restart only")
+            raise ConfigError("restart to turn TLS of the listener on or off")
         config.check_directories()
         self.certificates.read(config)
         identities = config.identities

@@ -81,7 +81,7 @@ class Logs(Mapping[TopicPartition, Log]):
         except (OSError, RecordsError) as error:
             reason = str(error)
             if self._logged.get(partition) != reason:  # log it once
-                LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
+                LOG.error("%s is offline: it cannot be opened: %s", partition, reason)
             self._logged[partition] = reason
             return Log.offline(self._path / str(partition), reason, self._open_files)
         self._logged.pop(partition, None)
@@ -130,7 +130,7 @@ class Logs(Mapping[TopicPartition, Log]):
         except OSError as error:
             if gone.name == str(partition):
                 raise
-            LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
+            LOG.warning("%s cannot be removed before the next start: %s", gone, error)
         self._opened_before.discard(partition)
         self._logged.pop(partition, None)
         with suppress(DiskFullError):  # creating a partition of that name writes the files first

@@ -178,7 +178,7 @@ class Offsets:
         If the tombstones cannot be written, that is logged, and memory forgets all the same."""
         keys = self._kept.of_topics(names)
         if self._write_tombstones(keys, now):
-            LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)
+            LOG.warning("offsets of deleted topics stay in %s: it cannot be written", OFFSETS_TOPIC)
             self._drop(keys)
         return {key.group_id for key in keys}
 
@@ -273,8 +273,7 @@ class Offsets:
             named = ", ".join(map(str, missing[:SHOWN_MAX]))
             more = "" if len(missing) <= SHOWN_MAX else f" and {len(missing) - SHOWN_MAX} more"
             LOG.warning(
-                "%s: of %d partitions these are not here: %s%s; "
-                "groups in them begin without offsets",
+                "%s: of %d partitions these are missing: %s%s; their groups begin without offsets",
                 OFFSETS_TOPIC,
                 count,
                 named,
@@ -283,8 +282,8 @@ class Offsets:
         strays = sum(partition_of(group, count) != index for group, index in found_in.items())
         if strays:
             LOG.warning(
-                "%s: %d of %d groups are in other partitions than they would be with %d of them; "
-                "say how many there are in the cluster (offsets.topic.num.partitions)",
+                "%s: %d of %d groups are not in the partition that they have among %d; "
+                "set the number of the cluster (--offsets-partitions)",
                 OFFSETS_TOPIC,
                 strays,
                 len(found_in),

@@ -111,7 +111,7 @@ def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
         found = broker.topics.get(name)
         if found is not None:  # another client was faster
             return found
-        LOG.info("topic %s is not made: %s", name[:249], error.message)
+        LOG.info("topic %s is not created: %s", name[:249], error.message)
         return error.code
     except (OSError, StorageError) as error:
         message = "topic %s cannot be made: %s"

@@ -202,7 +202,7 @@ class NetworkThread:
         try:
             return self._broker.keep_time(now)
         except Exception:
-            LOG.exception("a defect in what is done by the clock")
+            LOG.exception("a defect in timed work")
             return None
 
     def _work(self) -> None:
@@ -396,4 +396,4 @@ class NetworkThread:
             try:
                 on_tick(now)
             except Exception:
-                LOG.exception("a defect in what is done every second")
+                LOG.exception("a defect in the work of every second")

@@ -223,7 +223,7 @@ class Transactions:
                 try:
                     self._abort(one, Outcome.TIMED_OUT, now)
                 except ApiError as error:
-                    LOG.warning("it is not, as the log takes nothing: %s", error.code.name)
+                    LOG.warning("%s: it cannot be aborted yet: %s", _short(one), error.code.name)
 
     def expire(self, now: float) -> None:
         """Forgets transactional ids that have not been used for a long time."""
@@ -326,13 +326,13 @@ class Transactions:
                 else:
                     self._store(one.completed(time), now)
         except ApiError as error:
-            self._log_stuck(one, f"it cannot be noted: {error.code.name}")
+            self._log_stuck(one, f"it cannot be written: {error.code.name}")
             return
         finally:
             self._ending.discard(transactional_id)
         if failed:
             name = min(failed)
-            self._log_stuck(one, f"{len(failed)} partitions take no marker; {name}: {failed[name]}")
+            self._log_stuck(one, f"no marker in {len(failed)} partitions; {name}: {failed[name]}")
         else:
             self._stuck.discard(transactional_id)
 

@@ -202,7 +202,7 @@ class Session:
             raise BadRequestError(f"the cluster answers ApiVersions with error {answer.error_code}")
         self._versions = self._versions_of(answer)
         if ApiKey.ApiVersions not in self._versions.offered:
-            raise BadRequestError("the cluster does not say that it can say what it serves")
+            raise BadRequestError("the cluster does not list ApiVersions among its APIs")
         self._cluster = self.shared.topology.set_api_versions(answer)
         self._translator = Translator(
             self.shared, self._versions, self.identity.access, self.advertised

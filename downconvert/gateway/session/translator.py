@@ -77,7 +77,7 @@ class Translator:
         if not self._versions.passes(ApiKey.Fetch, header.version):
             if not fetching.can_serve(header.version, served):
                 raise BadRequestError(
-                    f"{header.name} cannot be told to a cluster that serves {served}"
+                    f"{header.name} cannot be translated: the cluster serves {served}"
                 )
             return (yield from fetching.fetch(body, header.version, served, policies))
         if self.may_be_recoded(header, names):

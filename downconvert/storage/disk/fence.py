@@ -118,7 +118,7 @@ class FencedFiles:
             # `look_for_room` of another thread may have found room for all files since.
             was_full = self._full.pop(str(path), None) is not None
             if was_full and not self._full:
-                LOG.warning("%s is written to again: there is room", path)
+                LOG.warning("%s has room, and is written again", path)
 
     @property
     def full(self) -> str | None:

@@ -102,7 +102,7 @@ def test_a_file_that_is_not_a_segment_makes_no_output(
     [
         ("missing.log", "old.log", "missing.log: no such file"),
         (".", "old.log", "is a directory"),
-        ("00000000000000000000.log", "00000000000000000000.log", "this is what is read"),
+        ("00000000000000000000.log", "00000000000000000000.log", "is the input"),
         ("00000000000000000000.log", "there.log", "exists already: use --force"),
         ("00000000000000000000.log", ".", "is a directory: name a file in it"),
         ("00000000000000000000.log", "no/such/old.log", "there is no directory"),
@@ -172,7 +172,7 @@ def test_a_file_created_during_the_conversion_is_not_replaced(
     monkeypatch.setattr("downconvert.cli.convert.converted", converted_slowly)
     ran = command("convert", segment, target, "--to-magic=1")
     assert ran.code == 2
-    assert "has come while this was written" in one_line(ran.err)
+    assert "was created by another program meanwhile" in one_line(ran.err)
     assert target.read_bytes() == b"somebody was faster"
 
 

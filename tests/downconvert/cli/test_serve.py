@@ -214,7 +214,7 @@ def test_missing_partitions_of_consumer_offsets_are_reported(log_dir: Path) -> N
         with served(log_dir, *options) as (process, _):
             code, output = stopped(process)
         assert code == 0
-        assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in output
+        assert f"__consumer_offsets: of {count} partitions these are missing: 1, 2, 4" in output
 
 
 def test_a_full_disk_is_reported_topics_can_be_deleted_and_the_end_is_clean(

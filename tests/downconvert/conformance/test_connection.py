@@ -67,7 +67,7 @@ def test_an_answer_is_taken_in_pieces() -> None:
     ("answer", "words"),
     [
         (b"", "it closed the connection"),
-        (b"\x15\x03\x03\0", "it speaks TLS, and was asked without"),
+        (b"\x15\x03\x03\0", "it speaks TLS: add --tls or --ca"),
         ((3).to_bytes(4), "an answer of 3 bytes"),
         ((2**31 - 1).to_bytes(4), "an answer of 2147483647 bytes"),
         ((10).to_bytes(4) + (7).to_bytes(4) + bytes(6), "an answer to another request"),

@@ -75,7 +75,7 @@ def test_a_name_with_two_different_ids_is_no_brokers() -> None:
         ({"advertise": "gw.example.org:9092"}, "all brokers would be at port 9092"),
         ({"advertise": "b-{id}.example.org:9092"}, "give tls_cert"),
         ({"advertise": 5}, "advertise is 5"),
-        ({"advertise": "a:b"}, "nothing to advertise"),
+        ({"advertise": "a:b"}, "cannot be advertised"),
         ({"server_names": ["a"]}, "share a port"),
         ({"server_names": []}, "empty list"),
         ({"advertise_without_name": "a"}, "share a port"),

@@ -92,7 +92,7 @@ def test_one_cluster_may_have_two_listeners_such_as_one_with_old_tls() -> None:
         (TWO + "tls_cert = 5", 1, "cluster west: tls_cert is 5"),
         (TWO.replace("connections = 3", "connection = 3"), 0, "cluster east: 'connection' is not"),
         (TWO + 'http = "127.0.0.1:9100"', 1, "'http' is not a setting of"),
-        ('bootstrap = "k:1"\n' + TWO, None, "bootstrap is of one cluster"),
+        ('bootstrap = "k:1"\n' + TWO, None, "bootstrap belongs to one cluster"),
         ("workers_ = 2\n" + TWO, None, "'workers_' is not a setting"),
         ("clusters = []", None, "clusters is empty"),
         ("clusters = [1]", None, "clusters are tables"),
@@ -112,7 +112,7 @@ def test_a_wrong_section_is_refused_and_named(text: str, section: int | None, me
 def test_options_of_one_cluster_are_refused_where_there_are_several(
     overrides: dict[str, Any], option: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{option} is of one cluster") as raised:
+    with pytest.raises(ConfigError, match=f"{option} belongs to one cluster") as raised:
         built(TWO, **overrides)
     assert not isinstance(raised.value, SectionError)
 

@@ -113,7 +113,7 @@ def test_settings_that_one_has_taken_apply_though_another_refuses_them(
         children.started[1].answers["reload"] = ConfigError("half a certificate")
         running.reload(LATER)
         assert running.config == LATER
-    assert "process 77 has not taken the settings: half a certificate" in caplog.text
+    assert "process 77 has not accepted the settings: half a certificate" in caplog.text
 
 
 def test_why_one_cannot_serve_is_no_answer_about_new_settings(

@@ -64,7 +64,7 @@ def test_groups_whose_partition_is_on_another_disk_are_served(
     log_dir = LogDir.open(tmp_path, writable=is_writable)
     with log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=is_writable))
-        assert "of 50 partitions these are not here: 1, 2, 4," in caplog.text
+        assert "of 50 partitions these are missing: 1, 2, 4," in caplog.text
         assert {group: fetch(broker, group)[0] for group in GROUPS} == {
             group: 5 if group in kept else -1 for group in GROUPS
         }
@@ -79,7 +79,7 @@ def test_groups_whose_partition_is_on_another_disk_are_served(
     with LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir, BrokerConfig())
         assert fetch(broker, GROUPS[0])[0] == (7 if is_writable else 5)
-        assert ("not here" in caplog.text) is not is_writable
+        assert ("are missing" in caplog.text) is not is_writable
 
 
 def test_a_crash_while_missing_partitions_are_created_leaves_gaps(
@@ -125,7 +125,7 @@ def test_groups_in_other_partitions_are_logged(
     Broker(LogDir.open(tmp_path), BrokerConfig())
     assert caplog.text == ""
     Broker(LogDir.open(tmp_path), BrokerConfig(offsets_topic_num_partitions=50))
-    assert f"of {len(GROUPS)} groups are in other partitions" in caplog.text
+    assert f"of {len(GROUPS)} groups are not in the partition" in caplog.text
 
 
 @pytest.mark.parametrize("api", [ApiKey.Heartbeat, ApiKey.LeaveGroup, ApiKey.SyncGroup])

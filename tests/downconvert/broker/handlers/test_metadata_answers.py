@@ -175,4 +175,4 @@ def test_the_log_says_why_no_topic_is_made(
     with writable_broker(tmp_path, "a.b", auto_create_topics=True) as broker:
         (one,) = asked(broker, 1, named("a_b")).topics
         assert one.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert "topic a_b is not made: Topic 'a_b' collides" in caplog.text
+    assert "topic a_b is not created: Topic 'a_b' collides" in caplog.text

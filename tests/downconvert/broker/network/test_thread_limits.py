@@ -323,7 +323,7 @@ def test_work_of_every_second_is_done_once_a_second(
         assert one.broker.time_of_day.shift == 7.0
         assert one.thread.is_alive()
         lines = [record.getMessage() for record in caplog.records]
-    assert lines.count("a defect in what is done every second") == 2
+    assert lines.count("a defect in the work of every second") == 2
     assert "and 2 more, the last one: line 11" in lines
 
 
@@ -343,4 +343,4 @@ def test_a_defect_of_the_clock_ends_no_thread(
         arrived(one, 2)
         assert one.thread.is_alive()
         monkeypatch.undo()
-    assert any("done by the clock" in record.getMessage() for record in caplog.records)
+    assert any("defect in timed work" in record.getMessage() for record in caplog.records)

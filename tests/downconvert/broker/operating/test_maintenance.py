@@ -126,7 +126,7 @@ def test_nothing_goes_from_a_topic_whose_settings_nobody_knows(
             go_round(maintenance, now=LATER)
             go_round(maintenance, now=2 * LATER)
         assert log.start_offset == 0
-        assert caplog.text.count("t was not made here") == 1
+        assert caplog.text.count("t was not created here") == 1
         broker.topics.configure("t", {"retention.ms": "1000"})
         run(broker, now=LATER)
         assert log.start_offset == 10

@@ -197,7 +197,7 @@ def test_the_log_of_a_controller_is_left_alone_without_a_word(
     with writable_broker(tmp_path) as broker:
         run(broker, now=10.0**9)
         assert broker.topics[METADATA].partitions[0].log.start_offset == 0
-    assert "was not made here" not in caplog.text
+    assert "was not created here" not in caplog.text
 
 
 def test_a_thread_that_was_not_started_can_be_stopped(tmp_path: Path) -> None:

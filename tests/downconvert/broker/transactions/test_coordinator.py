@@ -296,7 +296,7 @@ def test_missing_markers_are_written_later(
     partition = broker.topics["t"].partitions[1]
     partition.leader = None
     assert producer.end() is ErrorCode.NONE  # it is decided
-    assert "1 partitions take no marker; t-1: NOT_LEADER_OR_FOLLOWER" in caplog.text
+    assert "no marker in 1 partitions; t-1: NOT_LEADER_OR_FOLLOWER" in caplog.text
     one = state(broker)
     assert (one.transaction_state, one.topics[0].partitions) == ("PrepareCommit", [1])
     assert value(broker, "open_transactions") == 1

@@ -50,9 +50,9 @@ def test_gateways_that_both_say_so_share_a_port() -> None:
 
 
 def test_one_port_cannot_stand_for_two_brokers() -> None:
-    with pytest.raises(ConfigError, match="port 7000 stands for two"):
+    with pytest.raises(ConfigError, match="port 7000 is used twice"):
         replace(CONFIG, node_ports={1: 7000, 2: 7000})
-    with pytest.raises(ConfigError, match="port 7000 stands for two"):
+    with pytest.raises(ConfigError, match="port 7000 is used twice"):
         replace(CONFIG, listen=Address(LOOPBACK, 7000), node_ports={1: 7000})
 
 

@@ -209,7 +209,7 @@ class Maintenance:
         if topic.name not in self._unknown and topic.name != METADATA:
             self._unknown.add(topic.name)
             LOG.warning(
-                "%s was not created here, and its settings are unknown: nothing is removed from it; "
+                "%s was not created here, and its settings are unknown: nothing is removed; "
                 "set its cleanup.policy, retention.ms or retention.bytes",
                 topic.name,
             )

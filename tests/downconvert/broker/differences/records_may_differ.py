@@ -130,17 +130,17 @@ RECORDS: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "Fetch, ListOffsets with the replica id of a broker, from a client that is none",
+        "Fetch, ListOffsets with the replica id of a broker, from a client that is no broker",
         "as to that broker",
         "29, TOPIC_AUTHORIZATION_FAILED, or 31, CLUSTER_AUTHORIZATION_FAILED",
         "A follower's fetch says that it has the records before it: that commits them.",
         lambda asked, _: getattr(asked.body, "replica_id", -1) not in (-1, -2),
     ),
     MayDiffer(
-        "Fetch, ListOffsets with an isolation level that there is not",
+        "Fetch, ListOffsets with an unknown isolation level",
         "-1, UNKNOWN_SERVER_ERROR, or no error where nothing is read",
         "42, INVALID_REQUEST",
-        "The request is wrong, and not the server.",
+        "The request is wrong, not the server.",
         lambda asked, _: getattr(asked.body, "isolation_level", 0) not in (0, 1),
     ),
     MayDiffer(

@@ -56,10 +56,10 @@ TOPICS: Final = (
         ),
     ),
     MayDiffer(
-        "IncrementalAlterConfigs with an operation that there is not",
+        "IncrementalAlterConfigs with an unknown operation",
         "-1, UNKNOWN_SERVER_ERROR, for all topics, or the error of another setting",
         "42, INVALID_REQUEST, for that topic",
-        "The request is wrong, and not the server.",
+        "The request is wrong, not the server.",
         lambda asked, place: (
             asked.api is ApiKey.IncrementalAlterConfigs
             and place.is_in("error_code")

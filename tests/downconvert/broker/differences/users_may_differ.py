@@ -49,7 +49,7 @@ USERS_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "DeleteTopics of a topic that there is not, which the client may see, and not delete",
+        "DeleteTopics of an unknown topic, which the client may see, but not delete",
         "3, UNKNOWN_TOPIC_OR_PARTITION",
         "29, TOPIC_AUTHORIZATION_FAILED",
         "Rights are checked first, for every request.",
@@ -79,7 +79,7 @@ USERS_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "OffsetDelete of topics none of which the client may read",
+        "OffsetDelete of topics that the client may not read, and no others",
         "the error of the group, if it has one",
         "29, TOPIC_AUTHORIZATION_FAILED, for each",
         "Nothing is deleted. Either error refuses the request.",
@@ -97,7 +97,7 @@ USERS_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "DescribeProducers of a name that no topic can have, which the client may not read",
+        "DescribeProducers of an invalid topic name, which the client may not read",
         "17, INVALID_TOPIC_EXCEPTION",
         "29, TOPIC_AUTHORIZATION_FAILED",
         "Rights are checked first, for every request.",
@@ -106,7 +106,7 @@ USERS_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "DescribeGroups: what members have sent that names topics which the client may not see, "
+        "DescribeGroups: subscriptions and assignments that name topics which the client may not see, "
         "or cannot be read",
         "shown",
         "empty",
@@ -157,8 +157,7 @@ USERS_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "AddPartitionsToTxn of partitions that there are not, beside some that the client may not "
-        "write to",
+        "AddPartitionsToTxn of unknown partitions, beside some that the client may not write to",
         "3, UNKNOWN_TOPIC_OR_PARTITION",
         "55, OPERATION_NOT_ATTEMPTED",
         "No partition is added. Either error refuses the request.",

@@ -106,8 +106,8 @@ USERS_MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
-        "DescribeGroups: subscriptions and assignments that name topics which the client may not see, "
-        "or cannot be read",
+        "DescribeGroups: subscriptions and assignments that name topics which the client may not "
+        "see, or cannot be read",
         "shown",
         "empty",
         "Names of topics are not shown to clients that may not see them.",

@@ -42,9 +42,9 @@ demo: $(VENV)/demo.$(KERNEL) ## convert segments lazily and eagerly, audit them 
 	then $(BIN)/downconvert simulate $(NATIVE_DEMO) --report demo/report.html; \
 	else $(BIN)/downconvert simulate $(REFERENCE_DEMO) --report demo/report.html; fi
 	@if command -v java >/dev/null; then $(MAKE) --no-print-directory demo-audit demo-old-client; \
-	else echo "no Java, so no audit on Spark and no old client before Kafka 4: they need Java 17"; fi
+	else echo "no Java, so no audit on Spark and no old client with Kafka 4: they need Java 17"; fi
 
-demo-old-client: $(VENV)/demo.$(KERNEL) ## an old client before a real Kafka 4.4.0, without the gateway and through it (Java, Maven)
+demo-old-client: $(VENV)/demo.$(KERNEL) ## an old client with a real Kafka 4.4.0, without the gateway and through it (Java, Maven)
 	$(BIN)/python -m bench.demo
 
 demo-audit: $(VENV)/demo.$(KERNEL) demo/logs

@@ -28,7 +28,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--block", type=int, default=0, help="the first block of operations")
     parser.add_argument("--stop-after", type=int, default=20, help="so many differences")
     parser.add_argument(
-        "--gateway", choices=(OLD, NEW), help="the gateway before 4.4.0, beside Kafka of a version"
+        "--gateway",
+        choices=(OLD, NEW),
+        help="the gateway in front of 4.4.0, beside Kafka of a version",
     )
     parser.add_argument(
         "--users", action="store_true", help="as users with different rights: ACLs, and rules here"

@@ -22,7 +22,7 @@ from .processes import Serving, started
 
 
 def in_front(bootstrap: str, *options: str) -> AbstractContextManager[Serving]:
-    """`downconvert gateway` before a cluster."""
+    """`downconvert gateway` in front of a cluster."""
     (first,) = free_ports(1)
     ports = ("--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--node-port", f"0={first}")
     return started("gateway", *ports, *options)

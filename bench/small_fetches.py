@@ -2,7 +2,7 @@
 
 A consumer at the tail of a log gets one batch, one request at a time. Kafka 3.9.1 and `downconvert
 serve` have the same records and get the same requests: fetches of one batch of 16 KiB, as it is and
-converted, and clients' other requests. `downconvert gateway`, before Kafka 4.4.0, gets the old
+converted, and clients' other requests. `downconvert gateway`, in front of Kafka 4.4.0, gets the old
 fetches, too. It gets those that it passes through beside Kroxylicious, a proxy without filters.
 
 A client in C sends them on eight connections: *8x16* has 16 requests in flight on each, *8x1* has

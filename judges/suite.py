@@ -32,7 +32,7 @@ class Suite(Protocol):
     name: str
     title: str
     version: str  # of the fetched release
-    of_old_clients: bool  # then the gateway before Kafka 4 is compared with Kafka 3
+    of_old_clients: bool  # then the gateway in front of Kafka 4 is compared with Kafka 3
 
     def prepare(self) -> None:
         """Fetches and builds. InstallError: with the output of the tools."""

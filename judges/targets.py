@@ -1,4 +1,4 @@
-"""The judged targets: Kafka brokers alone, the gateway before each, and our own broker.
+"""The judged targets: Kafka brokers alone, the gateway in front of each, and our own broker.
 
 All have the same setup, because the suites expect a broker in its default configuration."""
 
@@ -69,7 +69,7 @@ TARGETS: Final = (
     Target(f"kafka-{NEW}", f"Kafka {NEW}", NEW, partial(_kafka, NEW)),
     Target(
         f"gateway-{OLD}",
-        f"gateway before {OLD}",
+        f"gateway in front of {OLD}",
         OLD,
         partial(_gateway, OLD),
         reference=f"kafka-{OLD}",
@@ -77,7 +77,7 @@ TARGETS: Final = (
     ),
     Target(
         f"gateway-{NEW}",
-        f"gateway before {NEW}",
+        f"gateway in front of {NEW}",
         NEW,
         partial(_gateway, NEW),
         reference=f"kafka-{NEW}",

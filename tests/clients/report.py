@@ -18,7 +18,7 @@ VERDICTS: Final = (RIGHT, OWN, WRONG)
 # Where they read from, as the tables call it, and in words.
 SERVERS: Final = {
     "serve": "`downconvert serve`",
-    "gateway": "`downconvert gateway` before Kafka 4.4.0",
+    "gateway": "`downconvert gateway` in front of Kafka 4.4.0",
 }
 _HEAD: Final = """# Old clients
 

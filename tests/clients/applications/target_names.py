@@ -11,4 +11,4 @@ TARGETS: Final = (kafka_server.OLD, kafka_server.NEW, f"{GATEWAY}{kafka_server.N
 def title(name: str) -> str:
     """A target as a document names it."""
     version = name.removeprefix(GATEWAY)
-    return f"gateway before Kafka {version}" if name != version else f"Kafka {version}"
+    return f"gateway in front of Kafka {version}" if name != version else f"Kafka {version}"

@@ -100,7 +100,7 @@ def sections() -> Iterator[str]:
         yield from same_over_tls(plain, [*secured])
     with kafka_server.running(kafka_server.NEW) as kafka, gateway(*kafka.ports) as front:
         yield from section(kafka.ports[0], f"Kafka {kafka_server.NEW}")
-        yield from section(front.address.port, f"The gateway before Kafka {kafka_server.NEW}")
+        yield from section(front.address.port, f"The gateway in front of Kafka {kafka_server.NEW}")
 
 
 def same_over_tls(plain: list[str], secured: list[str]) -> Iterator[str]:

@@ -26,8 +26,8 @@ PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAGES.remove(ROOT / "CHANGELOG.md")  # what it names may be gone by now
 IDS: Final = [path.name for path in PAGES]
 FENCED: Final = re.compile(r"^( *)```[ ]?(\w*).*\n((?:.*\n)*?)\1```$", re.M)
-RUN: Final = {"README", "index", "embedding", "tutorial-fetch-handler", "tutorial-spark"}
-RUN_ELSEWHERE: Final = {"storage", "spark"}
+RUN: Final = {"README", "embedding", "tutorial-fetch-handler", "tutorial-spark"}
+RUN_ELSEWHERE: Final = {"storage", "spark", "spark-streams", "spark-jobs"}
 LANGUAGES: Final = {"", "hex", "python", "sh", "sql", "toml"}
 
 

@@ -33,7 +33,7 @@ REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --cons
 .PHONY: help demo demo-audit demo-old-client test test-all build lint bench-smoke old-clients judges mutants dist docs clean
 .DEFAULT_GOAL := help
 
-help: ## what there is
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/demo.$(KERNEL) ## convert segments lazily and eagerly, audit them on Spark, and let an old client read from Kafka 4: demo/*.html
@@ -60,17 +60,17 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@mv $@.part $@
 
 # Four at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
-test: build ## the suite, but for what needs others' programs or takes long: minutes
+test: build ## run the tests that need Python and cargo only: minutes
 	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder \
 		-m "not others and not slow" -o tmp_path_retention_policy=failed
 
-test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
+test-all: build ## run all tests, also those with Kafka's brokers, Spark and old clients
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
+build: $(VENV)/dev.$(KERNEL) ## create .venv and build the kernel in it (needs cargo, else there is no kernel)
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
 
-bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
+bench-smoke: build ## run the benchmarks at a small size, as a check
 	$(BIN)/python -m bench.conversion --smoke
 	$(BIN)/python -m bench.memory --smoke
 	$(BIN)/python -m bench.reading --smoke
@@ -92,7 +92,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.soak --fast --minutes 180
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
-mutants: $(VENV)/mutants.$(KERNEL) ## small mistakes in the lines that have changed (SINCE=main): what do the tests not notice?
+mutants: $(VENV)/mutants.$(KERNEL) ## put small mistakes into lines that changed (SINCE=main), and list those that no test notices
 	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m bench.mutation_testing --since $(SINCE) --sample $(SAMPLE)
 
 old-clients: build ## run real old clients of six registries against downconvert serve and the gateway (hours), write docs/old-clients.md
@@ -103,7 +103,7 @@ old-clients: build ## run real old clients of six registries against downconvert
 judges: build ## run suites of others against Kafka, the gateway and downconvert serve (hours), write docs/judges.md
 	$(BIN)/python -m judges --markdown docs/judges.md
 
-dist: $(VENV)/dist.$(KERNEL) ## the sdist, and the wheel that is built from it, as a package index takes them: dist/
+dist: $(VENV)/dist.$(KERNEL) ## build the sdist and this machine's wheel: dist/
 	rm -rf dist && mkdir -p dist
 	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m build --quiet --outdir dist/built
 	@$(BIN)/python -m zipfile -l dist/built/*.whl | grep -q 'records/_kernel' || { echo "the wheel has no kernel: is cargo there?"; exit 1; }
@@ -114,11 +114,11 @@ dist: $(VENV)/dist.$(KERNEL) ## the sdist, and the wheel that is built from it, 
 	$(BIN)/python -m abi3audit --strict dist/*.whl
 	$(BIN)/python -m twine check --strict dist/*
 
-docs: $(VENV)/docs.$(KERNEL) ## the documents and the API as a site: site/index.html
+docs: $(VENV)/docs.$(KERNEL) ## build the documents and the API as a site: site/index.html
 	@$(BIN)/python -m bench.sentences docs/*.md docs/api/*.md *.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-lint: build ## style and types, of Python and of Rust
+lint: build ## check style and types, of Python and Rust
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -24,30 +24,30 @@ from .lazy_group import Entry, lazy_group
 # Names of modules, not imports, because experiments are on a higher floor than this package. Only
 # an extra installs the packages kafka and pyspark.
 COMMANDS: Final = {
-    "simulate": Entry("simulator.cli.simulate", "Compare lazy, eager and no conversion."),
-    "simulate-cluster": Entry(
-        "simulator.cli.simulate_cluster",
-        "Test replicated brokers under faults, in simulated time.",
-        "kafka",
-    ),
-    "convert": Entry("downconvert.cli.convert", "Write a segment in an older format."),
-    "dump": Entry("downconvert.cli.dump", "Print the contents of segments."),
-    "inspect": Entry("downconvert.cli.inspect", "Show the contents of a log directory."),
-    "recover": Entry("downconvert.cli.recover", "Recover logs after a crash."),
-    "compact": Entry("downconvert.cli.compact", "Keep the last record of each key."),
-    "retention": Entry("downconvert.cli.retention", "Remove old segments."),
-    "upgrade": Entry("downconvert.cli.upgrade", "Rewrite old segments as v2."),
-    "generate": Entry("simulator.cli.generate", "Generate segments."),
+    "doctor": Entry("downconvert.cli.doctor", "Find the clients that Kafka 4 would break."),
+    "gateway": Entry("downconvert.cli.gateway", "Let old clients use a Kafka 4 cluster.", "kafka"),
     "serve": Entry("downconvert.cli.serve", "Serve a log directory to Kafka clients.", "kafka"),
+    "conformance": Entry(
+        "downconvert.cli.conformance", "Test whether a broker serves old clients.", "kafka"
+    ),
     "spark": Entry(
         "downconvert.cli.spark",
         "Audit, convert, export and search log directories on Spark.",
         "pyspark",
     ),
-    "gateway": Entry("downconvert.cli.gateway", "Let old clients use a Kafka 4 cluster.", "kafka"),
-    "doctor": Entry("downconvert.cli.doctor", "Find the clients that Kafka 4 would break."),
-    "conformance": Entry(
-        "downconvert.cli.conformance", "Test whether a broker serves old clients.", "kafka"
+    "inspect": Entry("downconvert.cli.inspect", "Show the contents of a log directory."),
+    "dump": Entry("downconvert.cli.dump", "Print the contents of segments."),
+    "convert": Entry("downconvert.cli.convert", "Write a segment in an older format."),
+    "upgrade": Entry("downconvert.cli.upgrade", "Rewrite old segments as v2."),
+    "recover": Entry("downconvert.cli.recover", "Recover logs after a crash."),
+    "compact": Entry("downconvert.cli.compact", "Keep the last record of each key."),
+    "retention": Entry("downconvert.cli.retention", "Remove old segments."),
+    "generate": Entry("simulator.cli.generate", "Generate segments."),
+    "simulate": Entry("simulator.cli.simulate", "Compare lazy, eager and no conversion."),
+    "simulate-cluster": Entry(
+        "simulator.cli.simulate_cluster",
+        "Test replicated brokers under faults, in simulated time.",
+        "kafka",
     ),
 }
 EMPTY_OPTION: Final = re.compile(r"(-[-a-z]*)=")
@@ -84,13 +84,14 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
 def app(context: click.Context) -> None:
     """Kafka's lazy message down-conversion, from the command line.
 
-    Inspect segments, convert them for old consumers, and measure the cost.
+    Let old clients use Kafka 4, serve log directories, and inspect and convert segments.
 
     \b
-    downconvert simulate                        measure, on generated records
-    downconvert simulate /var/kafka/topic-0     measure, on yours
-    downconvert convert IN.log OUT.log --to-magic 1
-    downconvert dump IN.log
+    downconvert doctor kafka-request.log            which clients would Kafka 4 break?
+    downconvert gateway --bootstrap kafka-1:9092    let them use a Kafka 4 cluster
+    downconvert serve /var/kafka                    serve a log directory to them
+    downconvert inspect /var/kafka                  formats and codecs of each topic
+    downconvert simulate                            what does conversion cost?
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

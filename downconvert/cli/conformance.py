@@ -23,7 +23,7 @@ from records.units import format_count
 
 from .failure import CommandError
 from .invocation import command_line
-from .serve_options import ADDRESS
+from .server_options import ADDRESS
 from .terminal import name_the_backend, progress
 from .values import OutputFile
 

@@ -29,8 +29,8 @@ from .failure import CommandError, need_directory
 from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_guard import GuardFiles
-from .serve_options import ADDRESS, PORT_MAX, TOPIC_CONFIG, grouped
-from .server_options import recode_option, shown_options
+from .serve_options import TOPIC_CONFIG, grouped
+from .server_options import ADDRESS, PORT_MAX, recode_option, shown_options
 from .signals import AGAIN, Signals
 from .terminal import name_the_backend, notices
 from .values import SIZE, Seconds

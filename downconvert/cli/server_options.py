@@ -1,15 +1,54 @@
-"""The options that `downconvert serve` and `downconvert gateway` share.
+"""The options that `downconvert serve` and `downconvert gateway` share, and their texts.
 
-Not here: parsing a recoding rule (serve_options.py), logging (logs.py)."""
+Nothing here imports the broker, which a gateway does not need. Not here: topics' settings
+(serve_options.py), logging (logs.py)."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
 
-from .serve_options import RECODE
+from downconvert import ConversionPolicy
+from downconvert.serving.conversions import RecodeRule
+
+from .values import Callback, parsed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+PORT_MAX: Final = 65_535
+
+
+def parse_address(text: str | None) -> tuple[str, int] | None:
+    """Reads `host:port`. An IPv6 address may have brackets. ValueError."""
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def parse_rule(text: str) -> RecodeRule:
+    """Reads `lz4=gzip:magic0`, optionally with `topic=PATTERN` and `client=PATTERN`. ValueError."""
+    patterns: dict[str, str] = {}
+    recode: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or not value:
+            raise ValueError(f"{part!r} is not CODEC=CODEC, such as lz4=gzip or lz4=gzip:magic0")
+        if name in ("topic", "client"):
+            patterns[name] = value
+        else:
+            instead, colon, magic = value.partition(":")
+            recode[f"{name}{colon}{magic}"] = instead
+    if not recode:
+        raise ValueError(f"{text!r} names no codec: add one, such as lz4=gzip")
+    ConversionPolicy(recode=recode)  # ValueError: no such codec
+    return RecodeRule(recode, **patterns)
+
+
+ADDRESS: Final[Callback] = parsed(parse_address)
+RECODE: Final[Callback] = parsed(parse_rule)
 
 recode_option: Final = click.option(
     "--recode",

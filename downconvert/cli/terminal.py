@@ -1,6 +1,7 @@
 """Notices and progress, beside the output.
 
-All of it goes to standard error, so that standard output can be read by programs.
+All of it goes to standard error, so that standard output can be read by programs. A command that
+shows nothing, such as a gateway, loads no library for that.
 
 Not here: the output itself (the subcommands)."""
 
@@ -8,12 +9,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Final
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Final
 
 from records.backend import ENVIRONMENT_VARIABLE, NAME, REFERENCE
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Step = Callable[[str, float, float], None]  # the current activity, its progress, and the total
 
@@ -30,8 +31,10 @@ _NOT_BUILT: Final = (
 REFERENCE_NOTICE: Final = _FORCED if os.environ.get(ENVIRONMENT_VARIABLE) else _NOT_BUILT
 
 
-def notices() -> Console:
+def notices() -> "Console":
     """The console for notices."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -50,6 +53,14 @@ def progress() -> Iterator[Step]:
     if not console.is_terminal:
         yield lambda _what, _done, _total: None
         return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),

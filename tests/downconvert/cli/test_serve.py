@@ -14,7 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from downconvert.cli.serve_options import parse_address, parse_rule, parse_topic_config
+from downconvert.cli.serve_options import parse_topic_config
+from downconvert.cli.server_options import parse_address, parse_rule
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed, signed
 from tests.downconvert.broker.talking import TOPIC, Talk, fetch

@@ -22,7 +22,7 @@ from tests.downconvert.storage import logs
 from .asking import LENGTH_SIZE, frame, parsed
 from .fetching import broker_of
 
-SECONDS: Final = 20.0  # for an answer; it comes within milliseconds, or never
+SECONDS: Final = 60.0  # for an answer; it comes within milliseconds, or never
 TOPIC: Final = "events"
 API_VERSIONS: Final = (ApiKey.ApiVersions, 0, Message())
 SMALL_BUFFER: Final = 4 * KiB

@@ -1,8 +1,8 @@
 """Clients that guess passwords at `serve` and at the gateway, and others that log in meanwhile.
 
-Over sockets, since what is held for a guess are connections, and places for them."""
+Over sockets, since what is held for a guess are connections, and places for them. A guess waits
+longer here than any test does, so a client that is delayed by it gets no answer in time."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from downconvert.access import failed_logins
 from downconvert.access.guard import Guard
 from downconvert.access.identity import Identities, Users
 from downconvert.broker import Broker
@@ -28,7 +29,7 @@ from .serving import Wire, cluster, gateway
 
 USERS = Users({"ann": "secret", "bob": "other"})
 PLACES = 100
-AT_ONCE = 2.0  # seconds, on a machine that does other things
+LONG = 1000.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,10 @@ class Guarded:
 
 
 @pytest.fixture(params=["serve", "gateway"])
-def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]:
+def guarded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Guarded]:
+    monkeypatch.setattr(failed_logins, "LONGEST_WAIT", LONG)
     if request.param == "gateway":
         identities = Identities(users=USERS)
         with (
@@ -63,31 +67,30 @@ def offer(client: Wire, user: str, password: str) -> None:
     client.send(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
 
 
-def seconds_to_log_in(address: Address, user: str, password: str) -> float:
-    started = time.monotonic()
+def log_in(address: Address, user: str, password: str) -> None:
+    """Fails after the time that a client here waits for an answer."""
     with Wire(address) as client:
         offer(client, user, password)
         assert len(client.receive()) > 4
         client.ask(ApiKey.Metadata, 1, Message(topics=None))
-    return time.monotonic() - started
 
 
 def test_logins_that_were_sent_and_dropped_delay_no_other_user(guarded: Guarded) -> None:
     for _ in range(200):
         with Wire(guarded.address) as client, suppress(EOFError, ConnectionError):
             offer(client, "ann", "guess")
-    assert seconds_to_log_in(guarded.address, "bob", "other") < AT_ONCE
+    log_in(guarded.address, "bob", "other")
 
 
 def test_stock_clients_with_an_old_password_delay_no_other_user(guarded: Guarded) -> None:
-    def ask(user: str, password: str) -> None:
+    def ask(user: str, password: str, seconds: float) -> None:
         client = KafkaConsumer(
             bootstrap_servers=str(guarded.address),
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="PLAIN",
             sasl_plain_username=user,
             sasl_plain_password=password,
-            bootstrap_timeout_ms=1500,
+            bootstrap_timeout_ms=int(seconds * 1000),
         )
         try:
             client.topics()
@@ -96,15 +99,13 @@ def test_stock_clients_with_an_old_password_delay_no_other_user(guarded: Guarded
 
     def fail() -> None:
         with pytest.raises(KafkaError):
-            ask("ann", "old")
+            ask("ann", "old", seconds=1.5)
 
     guessers = [Thread(target=fail) for _ in range(3)]
     for guesser in guessers:
         guesser.start()
-    started = time.monotonic()
     for _ in range(3):
-        ask("bob", "other")
-    assert time.monotonic() - started < 3 * AT_ONCE
+        ask("bob", "other", seconds=60.0)
     for guesser in guessers:
         guesser.join()
 
@@ -115,9 +116,7 @@ def test_a_client_that_leaves_while_it_waits_frees_its_place(guarded: Guarded) -
             client = stack.enter_context(Wire(guarded.address))
             with suppress(EOFError, ConnectionError):
                 offer(client, "ann", "guess")
-    started = time.monotonic()
     wait_for(lambda: guarded.connections() == 0)
-    assert time.monotonic() - started < AT_ONCE
 
 
 @pytest.mark.parametrize("guesses", [True, False])
@@ -130,6 +129,6 @@ def test_clients_that_do_not_log_in_keep_nobody_out(guarded: Guarded, guesses: b
             with suppress(EOFError, ConnectionError):
                 if guesses:
                     offer(client, "ann", "guess")
-        assert seconds_to_log_in(guarded.address, "bob", "other") < AT_ONCE
+        log_in(guarded.address, "bob", "other")
         user.ask(ApiKey.Metadata, 1, Message(topics=None))  # who has logged in keeps its place
         assert guarded.connections() <= PLACES

@@ -21,7 +21,7 @@ from tests.downconvert.broker.writable import writable_broker
 
 from .test_group import joining
 
-SECONDS = 20.0
+SECONDS = 60.0
 MOMENT = 0.02  # seconds: a step that waits for nobody ends before that
 NOW = 2000.0
 AT = ("t", 0)

@@ -22,7 +22,7 @@ from tests.downconvert.broker.transacting import (
     state,
 )
 
-SECONDS = 20.0
+SECONDS = 60.0
 COORDINATOR = "downconvert.broker.transactions.coordinator"
 
 

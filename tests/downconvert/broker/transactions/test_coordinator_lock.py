@@ -15,7 +15,7 @@ from downconvert.protocol.errors import ErrorCode
 from tests.downconvert.broker.transacting import NOW, Producing, committed, is_stable, state
 from tests.downconvert.broker.writable import writable_broker
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @contextmanager

@@ -296,7 +296,8 @@ class ServingLoop:
                 self._ended(connection, None)
 
     def _ended(self, connection: Connection, error: BaseException | None) -> None:
-        """Counts and logs the end of a connection. Call it while the error is handled."""
+        """Logs and counts the end of a connection, and then releases its place. Call it while the
+        error is handled."""
         reason, text = End.DEFECT, "a defect of the gateway"
         if error is None:
             reason, text = End.STOPPED, "the gateway is closing"
@@ -308,12 +309,12 @@ class ServingLoop:
                 self._gateway.report_broker(silent.address, silent.reason)
         else:
             log_defect(self._gateway.lines, connection, self._loop.time())
+        now = self._loop.time()
+        log_end(self._gateway.lines, connection, reason, text, now - connection.started, now)
+        self._gateway.counters.connection_ended(reason)
         self.connections.discard(connection)
         connection.place.release()
         connection.session.identity.release()
-        self._gateway.counters.connection_ended(reason)
-        now = self._loop.time()
-        log_end(self._gateway.lines, connection, reason, text, now - connection.started, now)
 
     def _spawn(self, start: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = self._loop.create_task(start())

@@ -199,11 +199,12 @@ class Reception:
                 lambda: client, channel, ssl=tls, ssl_handshake_timeout=limit
             )
         except BaseException as error:
-            place.release()
             if not isinstance(error, OSError):
+                place.release()
                 channel.close()
                 raise
             self._log_failed_handshake(place.address, handshake, error)
+            place.release()
         else:
             self._begin(client, place, handshake, reached)
 
@@ -211,9 +212,9 @@ class Reception:
         is_gone = isinstance(error, GONE) and not handshake.refusal
         reason = End.CLIENT if is_gone else End.HANDSHAKE
         text = handshake.refusal or getattr(error, "reason", None) or str(error)
-        self._gateway.counters.connection_ended(reason)
         lines, now = self._gateway.lines, self._loop.time()
         log_handshake(lines, address, text, reason, handshake, now)
+        self._gateway.counters.connection_ended(reason)
 
     def _take_server_name(self, _: object, name: str | None, __: object) -> int | None:
         """Called during a handshake with the requested server name. Returns the alert that ends

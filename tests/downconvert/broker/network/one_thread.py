@@ -66,9 +66,7 @@ class OneThread:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             if small:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * KiB)
-            talk = Talk(
-                listener.getsockname()[:2], receive_buffer=4 * KiB if small else None, seconds=10.0
-            )
+            talk = Talk(listener.getsockname()[:2], receive_buffer=4 * KiB if small else None)
             channel, _ = listener.accept()
         channel.setblocking(False)
         place = self.places.take("10.0.0.1", 100, 100)

@@ -105,7 +105,7 @@ def test_a_request_that_moves_to_another_thread_during_the_stop_is_answered(
             return True
 
         monkeypatch.setattr(server.broker, "takes_long", converts)
-        with Talk(server.address, seconds=5.0) as talk:
+        with Talk(server.address) as talk:
             partition = Message(index=0, records=b"")
             topics = [Message(name=TOPIC, partition_data=[partition])]
             talk.send(ApiKey.Produce, 2, Message(acks=1, timeout_ms=1, topic_data=topics))

@@ -136,7 +136,7 @@ def spoken(running: Gateway, version: str) -> bool:
         ({}, ["tls1_2", "tls1_3"]),
         ({"tls_min_version": "1.0"}, ["tls1", "tls1_1", "tls1_2", "tls1_3"]),
         ({"tls_min_version": "1.3"}, ["tls1_3"]),
-        ({"tls_ciphers": "ECDHE-RSA-AES128-GCM-SHA256"}, ["tls1_2", "tls1_3"]),
+        ({"tls_ciphers": "ECDHE-ECDSA-AES128-GCM-SHA256"}, ["tls1_2", "tls1_3"]),
     ],
 )
 def test_clients_speak_the_versions_that_are_allowed(

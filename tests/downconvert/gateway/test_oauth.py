@@ -251,7 +251,7 @@ def producer(running: Gateway, provider: Provider) -> KafkaProducer:
 
 def test_kafka_python_logs_in_with_a_token(served: Gateway) -> None:
     client = producer(served, Provider(token(time.time(), groups=["writers"])))
-    assert client.send("t", b"x").get(timeout=10).offset == 0
+    assert client.send("t", b"x").get(timeout=60).offset == 0
     client.close()
 
 

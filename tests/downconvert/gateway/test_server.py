@@ -45,12 +45,12 @@ def test_kafka_python_of_every_protocol_age_writes_and_reads(
     _, running = served
     producer = KafkaProducer(bootstrap_servers=str(running.address), **pinned(pin))
     sent = [producer.send("t", f"{number}".encode(), key=b"k") for number in range(20)]
-    assert [one.get(timeout=10).offset for one in sent] == list(range(20))
+    assert [one.get(timeout=60).offset for one in sent] == list(range(20))
     producer.close()
     consumer = KafkaConsumer(
         bootstrap_servers=str(running.address),
         auto_offset_reset="earliest",
-        consumer_timeout_ms=5000,
+        consumer_timeout_ms=60_000,
         **pinned(pin),
     )
     consumer.assign([TopicPartition("t", 0)])

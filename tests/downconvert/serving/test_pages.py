@@ -64,7 +64,7 @@ def test_a_client_that_cannot_be_accepted_is_tried_a_few_times_and_served_later(
             time.sleep(0.3)
         assert 0 < len(tries) < 20
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        client.settimeout(10.0)
+        client.settimeout(60.0)
         with client.makefile("rb") as answer:
             assert answer.read().endswith(b"here")
 
@@ -93,7 +93,7 @@ def exchanged(pages: Pages, method: bytes, path: str) -> tuple[bytes, bytes]:
 
 
 def connected(pages: Pages) -> socket.socket:
-    return socket.create_connection((pages.where.host, pages.where.port), timeout=10.0)
+    return socket.create_connection((pages.where.host, pages.where.port), timeout=60.0)
 
 
 def test_a_client_that_stops_reading_is_disconnected_and_leaves_no_line_in_the_log(
@@ -170,7 +170,7 @@ def test_a_client_that_sends_no_whole_request_leaves_no_line_in_the_log(
                 if is_reset:
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 else:
-                    client.settimeout(10.0)
+                    client.settimeout(60.0)
                     assert b"here" not in client.recv(1000), "closed, or refused"
         time.sleep(0.3)
     assert capfd.readouterr().err == ""

@@ -54,7 +54,7 @@ def test_a_process_of_spark_sends_our_warnings_to_the_driver_and_no_others(
     with warnings.catch_warnings(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as driver:
         warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
         driver.bind(str(tmp_path / "socket"))
-        driver.settimeout(5)
+        driver.settimeout(60)
         notices.forward.__wrapped__()
         ours = f"{notices.OURS}/logs/union.py"
         for text, file in (("first", ours), ("other", "/somewhere.py"), ("second", ours)):

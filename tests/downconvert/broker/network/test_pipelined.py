@@ -110,7 +110,7 @@ def test_requests_that_tls_holds_are_answered_without_further_bytes(
     theirs = ssl.create_default_context(cafile=certificate[0])
     with (
         serving(tmp_path, tls=server_context(*certificate)) as server,
-        Talk(server.address, theirs, seconds=5.0) as talk,
+        Talk(server.address, theirs) as talk,
     ):
         talk.socket.sendall(requested(*[API_VERSIONS] * count))
         assert len({talk.receive() for _ in range(count)}) == 1

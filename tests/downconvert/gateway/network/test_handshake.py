@@ -171,9 +171,9 @@ def test_kafka_python_finds_its_broker_by_name(
             security_protocol="SSL",
             ssl_cafile=certificate[0],
             ssl_check_hostname=False,
-            max_block_ms=10_000,
+            max_block_ms=60_000,
         )
-        assert client.send("t", b"x").get(timeout=10).offset == 0
+        assert client.send("t", b"x").get(timeout=60).offset == 0
         client.close()
         assert 0 in asked
 

@@ -173,7 +173,7 @@ def served(tmp_path: Path) -> Iterator[Gateway]:
             port,
             identities=Identities(rules=rules),
             proxy_networks=(parse_network(LOOPBACK),),
-            limits=Limits(handshake_timeout=0.5, connections_per_address=2),
+            limits=Limits(connections_per_address=2),
         ) as running,
     ):
         yield running
@@ -208,8 +208,11 @@ def ended(served: Gateway, reason: str, *sent: bytes) -> None:
 
 def test_a_client_with_a_refused_header_is_counted_and_leaves_no_place(served: Gateway) -> None:
     ended(served, "bad_request", REQUEST)
+    limits = served.config.limits
+    served.config = replace(served.config, limits=replace(limits, handshake_timeout=0.3))
     ended(served, "timed_out", TEXT[:-1])
     ended(served, "timed_out")
+    served.config = replace(served.config, limits=limits)
     ended(served, "failed_login", OF_BALANCER[0], REQUEST)  # no rule is for the balancer
     ended(served, "failed_login", TEXT.replace(FROM.encode(), b"172.16.0.1"), REQUEST)
     with Wire(served.address):

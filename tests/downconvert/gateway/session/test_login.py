@@ -161,7 +161,7 @@ def producer(running: Gateway, password: str, mechanism: str = "PLAIN") -> Kafka
 @pytest.mark.parametrize("mechanism", MECHANISMS[:2])
 def test_kafka_python_logs_in(served: Gateway, mechanism: str) -> None:
     client = producer(served, "secret", mechanism)
-    assert client.send("t", b"x").get(timeout=10).offset == 0
+    assert client.send("t", b"x").get(timeout=60).offset == 0
     client.close()
 
 
@@ -183,5 +183,5 @@ def test_users_are_read_again(served: Gateway) -> None:
     identities = replace(IDENTITIES, users=Users({"ann": "new"}))
     served.reload(replace(served.config, identities=identities))
     client = producer(served, "new")
-    assert client.send("t", b"x").get(timeout=10).offset == 0
+    assert client.send("t", b"x").get(timeout=60).offset == 0
     client.close()

@@ -38,9 +38,9 @@ def test_tasks_of_the_jobs_in_the_block_are_counted(monkeypatch: pytest.MonkeyPa
     threads = set(threading.enumerate())
     with polled(session, "audit", lambda *step: steps.append(step)):
         assert steps == [("audit", 0, 1)]
-        assert tracker.asked.acquire(timeout=10)
+        assert tracker.asked.acquire(timeout=60)
         tracker.jobs = [1, 2]
         for _ in range(3):
-            assert tracker.asked.acquire(timeout=10)
+            assert tracker.asked.acquire(timeout=60)
     assert set(steps[1:]) == {("audit", 3, 8)}
     assert set(threading.enumerate()) <= threads  # those of earlier tests may have ended

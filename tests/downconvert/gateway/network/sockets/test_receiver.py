@@ -97,7 +97,7 @@ def test_a_defect_of_a_sink_is_no_failure_of_the_connection() -> None:
 
 def test_threads_read_into_buffers_of_their_own() -> None:
     """So one loop's bytes are not another's while both handle what has arrived."""
-    both, seen = Barrier(2, timeout=10.0), {}
+    both, seen = Barrier(2, timeout=60.0), {}
 
     def use(byte: int) -> None:
         buffer = SCRATCH.buffer

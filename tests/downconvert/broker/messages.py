@@ -17,14 +17,11 @@ from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def names() -> list[tuple[str, int]]:
-    """Every request and response, in every version."""
-    return [
-        (name, version)
-        for api in ApiKey
-        for name in (f"{api.name}Request", f"{api.name}Response")
-        for version in range(schema(name).newest + 1)
-    ]
+@cache
+def versions() -> dict[str, range]:
+    """The versions of every request and response."""
+    names = (f"{api.name}{kind}" for api in ApiKey for kind in ("Request", "Response"))
+    return {name: range(schema(name).newest + 1) for name in names}
 
 
 def random_message(random: Random, name: str, version: int) -> Message:

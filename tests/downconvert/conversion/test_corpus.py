@@ -24,13 +24,17 @@ from .channels import sent
 from .comparable import comparable
 
 KAFKA: Final = ConversionPolicy.kafka()
-CHUNK_SIZES: Final = (KiB, 128 * KiB, 1024 * KiB)  # compared with 16 KiB, the default
+CHUNK_SIZES: Final = (KiB, 128 * KiB)  # compared with 16 KiB, the default
 REFUSED: Final = "UnsupportedCompressionTypeException"
 KAFKA_FILLER_MAX: Final = 128 * KiB
 
 
-def conversions_of(name: str) -> list[Conversion]:
-    return [conversion for conversion in corpus.conversions() if conversion.input == name]
+# Inputs by how their names begin: v0, v1, v2, txn, control ... Each is one test.
+KINDS: Final = sorted({name.split("-")[0] for name in corpus.inputs()})
+
+
+def conversions_of(kind: str) -> list[Conversion]:
+    return [one for one in corpus.conversions() if one.input.split("-")[0] == kind]
 
 
 def eagerly_by(conversion: Conversion, policy: ConversionPolicy) -> bytes:
@@ -88,9 +92,9 @@ def filler(size: int) -> bytes:
 # --- eager
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_an_eager_conversion_is_kafkas(name: str) -> None:
-    for conversion in conversions_of(name):
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_eager_conversion_is_kafkas(kind: str) -> None:
+    for conversion in conversions_of(kind):
         if conversion.eager.blob is None:
             continue
         ours, kafkas = eagerly(conversion), corpus.blob(conversion.eager.blob)
@@ -100,21 +104,22 @@ def test_an_eager_conversion_is_kafkas(name: str) -> None:
             assert our == kafka, conversion
 
 
-@pytest.mark.parametrize("conversion", [c for c in corpus.conversions() if c.eager.error], ids=str)
-def test_an_eager_conversion_is_refused_where_kafka_refuses_it(conversion: Conversion) -> None:
-    assert conversion.eager.error is not None
-    assert conversion.eager.error.startswith(REFUSED)
-    with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
-        eagerly(conversion)
+def test_an_eager_conversion_is_refused_where_kafka_refuses_it() -> None:
+    refused = [one for one in corpus.conversions() if one.eager.error]
+    assert len(refused) > 50
+    for conversion in refused:
+        assert (conversion.eager.error or "").startswith(REFUSED), conversion
+        with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
+            eagerly(conversion)
 
 
 # --- lazy
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(name: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(kind: str) -> None:
     """Cases that are not compressed again. Kafka sends its first batch twice in some; we do not."""
-    for conversion in conversions_of(name):
+    for conversion in conversions_of(kind):
         if conversion.eager.blob is None or compresses(conversion):
             continue
         kafkas, promised = corpus.blob(conversion.eager.blob), conversion.lazy.promised
@@ -129,9 +134,9 @@ def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(name: str) -> N
             assert stats.filler_bytes == promised - len(cut), conversion
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_a_lazy_conversion_is_the_eager_one_cut_or_filled_to_what_was_promised(name: str) -> None:
-    for conversion in conversions_of(name):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lazy_conversion_is_the_eager_one_cut_or_filled_to_what_was_promised(kind: str) -> None:
+    for conversion in conversions_of(kind):
         if conversion.eager.blob is None:
             continue
         whole = b"".join(convert(*arguments(conversion)))
@@ -148,9 +153,9 @@ def arguments(conversion: Conversion) -> tuple[MemoryRecords, int, int, Conversi
     return records, conversion.to_magic, conversion.first_offset, KAFKA
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_records_are_counted_as_kafka_counts_them(name: str) -> None:
-    for conversion in conversions_of(name):
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_are_counted_as_kafka_counts_them(kind: str) -> None:
+    for conversion in conversions_of(kind):
         if conversion.eager.blob is None:
             continue
         counted = conversion.eager.records_converted
@@ -161,12 +166,13 @@ def test_records_are_counted_as_kafka_counts_them(name: str) -> None:
             assert 0 < stats.records_converted <= counted, conversion
 
 
-@pytest.mark.parametrize("conversion", [c for c in corpus.conversions() if c.lazy.error], ids=str)
-def test_a_fetch_that_begins_with_a_refused_codec_is_refused(conversion: Conversion) -> None:
-    assert conversion.lazy.error is not None
-    assert conversion.lazy.error.startswith(REFUSED)
-    with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
-        lazily(conversion)
+def test_a_fetch_that_begins_with_a_refused_codec_is_refused() -> None:
+    refused = [one for one in corpus.conversions() if one.lazy.error]
+    assert len(refused) > 50
+    for conversion in refused:
+        assert (conversion.lazy.error or "").startswith(REFUSED), conversion
+        with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
+            lazily(conversion)
 
 
 @pytest.mark.parametrize(
@@ -189,9 +195,9 @@ def test_a_refused_codec_further_on_becomes_filler(conversion: Conversion) -> No
 # --- chunks
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_the_size_of_chunks_changes_no_byte(name: str) -> None:
-    for conversion in conversions_of(name):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_size_of_chunks_changes_no_byte(kind: str) -> None:
+    for conversion in conversions_of(kind):
         if conversion.lazy.error:
             continue
         expected, _ = written(conversion)

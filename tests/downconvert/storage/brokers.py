@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,14 @@ def dumps() -> list[Dump]:
         for committed in (False, True)
         if (version, READ_BY_CONSUMERS[directory], _file_name(topic, committed)) in _names()
     ]
+
+
+def read_from(directory: str) -> Iterator[tuple[Dump, TopicPartition, list[dict[str, Any]]]]:
+    """What consumers read of each partition in a directory."""
+    for dump in dumps():
+        if directory == f"{dump.version}/{dump.directory}":
+            for partition, expected in dump.expected().items():
+                yield dump, partition, expected
 
 
 def line(record: Record) -> dict[str, Any]:

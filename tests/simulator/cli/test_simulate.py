@@ -14,6 +14,7 @@ from tests.downconvert.cli.running import Command, interrupt, one_line, start, w
 from tests.waiting import wait_for
 
 SMALL = ("--consumers", 2, "--slow", 1, "--rate", "64KiB", "--max-bytes", "128KiB", "--rounds", 1)
+ONE = ("--consumers", 1, "--slow", 0, "--rounds", 1)
 
 
 def result(text: str) -> dict[str, Any]:
@@ -55,46 +56,42 @@ def test_compressed_segments_are_delivered_whole(codec: str, command: Command) -
     assert result(ran.out)["failures"] == []
 
 
-def test_the_options_are_printed_before_the_table(segment: Path, command: Command) -> None:
-    ran = command("simulate", segment, "--slow", 0, "--rounds", 1)
+def test_the_options_are_printed_before_the_table_and_a_report_is_one_file_that_loads_nothing(
+    segment: Path, tmp_path: Path, command: Command
+) -> None:
+    report = tmp_path / "report.html"
+    ran = command("simulate", segment, *ONE, "--report", report)
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert re.match(r"(native|reference) kernel, to v1 by policy default, fetches of 1 M", lines[0])
     header = next(line for line in lines if "zero-copy" in line)
     assert header.split() == ["lazy", "eager", "zero-copy", "lazy", "vs", "eager"]
     assert any(line.startswith("  peak above idle ") for line in lines)
-    assert "bytes as planned, sizes as promised, lazy = eager" in lines[-1]
-
-
-def test_a_report_is_one_file_that_loads_nothing(
-    segment: Path, tmp_path: Path, command: Command
-) -> None:
-    report = tmp_path / "report.html"
-    assert command("simulate", segment, "--slow", 0, "--rounds", 1, "--report", report).code == 0
+    assert any("bytes as planned, sizes as promised, lazy = eager" in line for line in lines)
     page = report.read_text()
     assert page.count("<svg") == 3
     assert "://" not in page
     assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", page)
-    assert f"downconvert simulate {segment} --slow 0 --rounds 1" in page
+    assert f"downconvert simulate {segment} --consumers 1 --slow 0 --rounds 1" in page
 
 
 @pytest.mark.slow
 def test_generated_segments_can_be_kept(tmp_path: Path, command: Command) -> None:
     workloads = ("--generate", "size=4KiB", "--generate", "codec=lz4,size=4KiB")
-    ran = command("simulate", *workloads, "--keep", tmp_path, "--slow", 0, "--rounds", 1, "--json")
+    ran = command("simulate", *workloads, "--keep", tmp_path, *ONE, "--json")
     assert ran.code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1-none", "2-lz4"]
 
 
 def test_a_damaged_segment_is_measured_up_to_its_damage(damaged: Path, command: Command) -> None:
-    ran = command("simulate", damaged, "--slow", 0, "--rounds", 1, "--json")
+    ran = command("simulate", damaged, *ONE, "--json")
     assert ran.code == 2
     assert f"{damaged}: record runs past its batch, at byte " in one_line(ran.err)
     assert result(ran.out)["records"] == 3
 
 
 def test_a_torn_tail_is_not_an_error(torn: Path, command: Command) -> None:
-    ran = command("simulate", torn, "--slow", 0, "--rounds", 1, "--json")
+    ran = command("simulate", torn, *ONE, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert result(ran.out)["records"] == 6
 

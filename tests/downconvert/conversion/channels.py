@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from records import RecordsError
 
+SINGLE = 2000  # bytes: several messages
+
 
 class Everything:
     """Takes all of it."""
@@ -20,14 +22,15 @@ class Everything:
 
 
 class OneByte(Everything):
-    """Takes a byte, and every other time nothing."""
+    """Takes a byte, and every other time nothing. After `SINGLE` bytes: a few at a time."""
 
     def write(self, data: memoryview) -> int:
         self.writes += 1
         if self.writes % 2:
             raise BlockingIOError
-        self.taken += data[:1]
-        return 1
+        taken = data[: 1 if len(self.taken) < SINGLE else 13]
+        self.taken += taken
+        return len(taken)
 
 
 class RandomSizes(Everything):

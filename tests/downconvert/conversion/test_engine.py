@@ -122,7 +122,7 @@ def test_turns_of_any_budget_send_the_same_bytes(sockets, tmp_path, what, policy
 @pytest.mark.parametrize("budget", [1, 10_000, GiB])
 def test_a_cut_send_ends_where_it_was_cut_whatever_the_budget(sockets, codecs, budget):
     """As for clients of Fetch 0-2, whose limits are hard."""
-    lazy = LazyDownConvertRecords(MemoryRecords(segment(*codecs * 20)), 1)
+    lazy = LazyDownConvertRecords(MemoryRecords(segment(*codecs * 6)), 1)
     whole = sent(lazy.to_send())
     for size in 1, lazy.size // 3, lazy.size // 2, lazy.size - 1, lazy.size:
         assert received(lazy.to_send(size), *sockets, budget) == whole[:size]

@@ -182,6 +182,11 @@ def test_whatever_segments_there_are_each_layer_has_an_offset_once_and_all_are_i
             bases = [one.base_offset for one in files]
             assert bases == sorted(set(bases)), seed
             assert [one.next_offset for one in files[:-1]] == bases[1:], seed
+            reached = -1
+            for one in part:  # each of them has something that those before it lack
+                end, is_first = one.end_offset, one.file.base_offset == reached
+                assert end is None or end > reached or (one.is_damaged and is_first), seed
+                reached = max(reached, one.file.base_offset if end is None else end)
         for one in found:
             whole = [
                 part

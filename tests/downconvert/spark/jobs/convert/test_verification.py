@@ -73,3 +73,15 @@ def test_copies_are_compared_to_their_last_byte(tmp_path: Path) -> None:
     assert not is_copy(source, opened(tmp_path / "c", data[:-1] + b"?"))
     assert not is_copy(source, opened(tmp_path / "d", data[:-1]))
     assert not is_copy(source, opened(tmp_path / "e", data + b"?"))
+
+
+@pytest.mark.parametrize("sizes", [(10, 100_000), (100_000, 10)])
+def test_a_record_that_is_too_large_to_hold_is_not_held_on_either_side(
+    tmp_path: Path, sizes: tuple[int, int]
+) -> None:
+    source = opened(tmp_path / "a", batch(0, magic=1), batch(1, size=sizes[0], magic=1))
+    target = opened(tmp_path / "b", batch(0, magic=1), batch(1, size=sizes[1], magic=1))
+    with pytest.raises(VerificationError, match="does not say what"):  # of the streams
+        compare(source, target, 1, [], HELD["stream"])
+    with pytest.raises(VerificationError, match="the record at offset 1 is not as it was"):
+        compare(source, target, 1, [], HELD["records"])

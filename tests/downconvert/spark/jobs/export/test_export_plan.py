@@ -106,6 +106,24 @@ def test_only_offsets_between_the_named_ones_are_planned(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("between", "words"),
+    [
+        ({"startingOffsets": "sometime"}, "startingOffsets"),
+        ({"startingOffsets": "latest"}, "cannot be 'latest'"),
+        ({"endingOffsets": "earliest"}, "cannot be 'earliest'"),
+        ({"startingTimestamp": "6", "endingTimestamp": "5"}, "Timestamp"),
+        ({"startingOffsets": '{"a":{"0":7}}', "endingOffsets": '{"a":{"0":3}}'}, "Offsets"),
+    ],
+    ids=str,
+)
+def test_bounds_that_select_nothing_are_refused_before_a_run(
+    between: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        Settings(between=tuple(between.items()))
+
+
+@pytest.mark.parametrize(
     ("there", "bound", "expected", "is_bounded"),
     [
         ([], Bound(0, 10, True, 10), (0, 10), True),

@@ -1,15 +1,21 @@
 """Batch headers of one segment, found by offset."""
 
+import gzip
+import tempfile
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from downconvert.spark.logs import stored_headers
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.stored_headers import files_with, header_of, last_batch
+from downconvert.spark.stores.blobs import Blob
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
+from tests.downconvert.spark.descriptors import open_below
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 NAME: Final = TopicPartition("a", 0)
@@ -57,3 +63,37 @@ def test_a_segment_has_no_offset_that_a_later_leader_has_truncated(
         expected = [first] if offset < min(valid_until, 8) else []
         expected += other.segments if offset < 8 else ()
         assert list(files_with(log, offset)) == expected
+
+
+@pytest.mark.parametrize("is_gzipped", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("look_size", [10, 1 << 16])
+def test_no_file_stays_open_once_its_headers_were_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_gzipped: bool,
+    is_stored: bool,
+    look_size: int,
+) -> None:
+    """Not even if the headers end at damage."""
+    monkeypatch.setattr(stored_headers, "LOOK_SIZE", look_size)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    file, path = made(tmp_path, is_indexed=False), tmp_path / file_name(0, Kind.LOG)
+    threads = threading.active_count()
+    good = path.read_bytes()
+    for data, last in ((good, 7), (good[: -len(batch(7, 8, 9))] + b"\xff" * 200, 5)):
+        stored = gzip.compress(data) if is_gzipped else data
+        path.write_bytes(stored)
+        if is_gzipped or is_stored:
+            blob = Blob(str(path), len(stored), is_gzipped=is_gzipped)
+            file = replace(file, blobs=((Kind.LOG, blob),))
+        file = replace(file, size=len(stored))
+        header = header_of(file, 1)
+        assert header is not None
+        assert header.base_offset == 0
+        header = last_batch(file).header
+        assert header is not None
+        assert header.base_offset == last
+        assert open_below(tmp_path) == []
+        assert threading.active_count() == threads

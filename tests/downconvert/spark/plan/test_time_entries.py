@@ -102,3 +102,21 @@ def test_an_index_that_lacks_its_last_entries_leaves_out_nothing_however_few_hea
         after = [offset for offset in range(12) if 10 * offset >= at]
         assert offsets(tmp_path, startingTimestamp=at) == after
         assert filtered(tmp_path, at) == after
+
+
+@pytest.mark.parametrize("times", [(10, 50, 50, 60), (50, 50, 50, 60), (10, 20, 60, 60)])
+def test_a_timestamp_that_an_index_has_twice_leads_to_its_first_batch(
+    tmp_path: Path, times: tuple[int, ...]
+) -> None:
+    """A broker notes only the first one."""
+    data = [batch(at, timestamp=time) for at, time in enumerate(times)]
+    indexed_segment(tmp_path / "a-0", 0, *data)
+    indexed_segment(tmp_path / "a-0", 4, batch(4, timestamp=90))
+    noted = [(time, at) for at, time in enumerate(times)]
+    (tmp_path / "a-0" / file_name(0, Kind.TIME_INDEX)).write_bytes(entries(*noted))
+    for at in (5, 10, 20, 50, 51, 60, 61):
+        first = next((offset for offset, time in enumerate(times) if time >= at), 4)
+        assert offsets(tmp_path, startingTimestamp=at) == list(range(first, 5))
+        assert filtered(tmp_path, at) == [
+            one for one, time in enumerate((*times, 90)) if time >= at
+        ]

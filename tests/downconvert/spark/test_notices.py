@@ -1,9 +1,12 @@
 """A warning in a process that Spark starts becomes a warning in the driver."""
 
+import os
 import socket
+import stat
 import time
 import warnings
 from pathlib import Path
+from queue import Queue
 
 import pytest
 from pyspark.sql import SparkSession
@@ -64,3 +67,34 @@ def test_a_process_of_spark_sends_our_warnings_to_the_driver_and_no_others(
         driver.close()
         warnings.warn_explicit("third", RuntimeWarning, ours, 1, "downconvert.spark.logs.union")
     assert shown == ["other", "third"]  # nobody hears it
+
+
+def test_only_this_user_can_send_warnings_to_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, shown = tmp_path / "notices" / "socket", Queue[str]()
+    monkeypatch.setenv(notices.PLACE, str(place))
+    before = os.umask(0)
+    try:
+        notices.listen.__wrapped__()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    with warnings.catch_warnings(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as task:
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: shown.put(str(message))
+        task.connect(str(place))
+        for text in (b"records are missing", b"\xff", b"no checksum"):
+            task.send(text)
+        found = [shown.get(timeout=SECONDS) for _ in range(3)]
+    assert found == ["records are missing", "\ufffd", "no checksum"]
+
+
+def test_a_driver_that_cannot_listen_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(notices.PLACE, str(tmp_path / "absent" / "notices" / "socket"))
+    notices.listen.__wrapped__()
+    monkeypatch.delenv(notices.PLACE)
+    notices.listen.__wrapped__()
+    assert list(tmp_path.iterdir()) == []

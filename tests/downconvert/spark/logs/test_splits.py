@@ -1,6 +1,7 @@
 """Segments are cut where their index knows of a batch, and nobody reads them for that."""
 
 import json
+import random
 from pathlib import Path
 from struct import iter_unpack
 from struct import pack as pack_entry
@@ -8,7 +9,7 @@ from struct import pack as pack_entry
 import pytest
 
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.spark.logs.splits import TASKS_MAX, Split, pack, task_size
+from downconvert.spark.logs.splits import OPEN_COST, TASKS_MAX, Split, pack, task_size
 from downconvert.spark.options.options import Options
 from downconvert.storage.names import Kind, State, file_name
 from records import FileRecords
@@ -134,6 +135,26 @@ def test_small_segments_share_a_task(tmp_path: Path) -> None:
     assert len(splits(tmp_path)) == 40
     groups = pack(splits(tmp_path), Options(paths=()).max_partition_bytes)
     assert [len(group) for group in groups] == [31, 9]
+
+
+def test_a_task_reads_as_many_splits_as_fit() -> None:
+    for seed in range(200):
+        chance = random.Random(seed)
+        size_max = chance.randrange(1, 6) * OPEN_COST
+        sizes = [
+            chance.choice([0, 1, OPEN_COST, 2 * OPEN_COST]) for _ in range(chance.randrange(9))
+        ]
+        file = SegmentFile("", 0, State.LIVE, 2 * OPEN_COST, 10)
+        expected: list[list[int]] = []
+        left = 0
+        for size in sizes:
+            if not expected or size + OPEN_COST > left:
+                expected.append([])
+                left = size_max
+            expected[-1].append(size)
+            left -= size + OPEN_COST
+        groups = pack([Split("t", 0, file, 0, size, 0, 10) for size in sizes], size_max)
+        assert [[split.size for split in group] for group in groups] == expected, seed
 
 
 def test_a_split_that_is_larger_than_a_task_may_be_is_one_all_the_same() -> None:

@@ -304,3 +304,19 @@ def test_an_empty_segment_has_no_chunk_or_one(
     path.write_text(json.dumps(manifest))
     path.with_suffix(".log").write_bytes(bytes(sum(sizes)))
     assert offsets(tmp_path / "tier") == list(range(60))
+
+
+@pytest.mark.parametrize("layout", ["aiven", "kafka"])
+@pytest.mark.parametrize("base", [2**63, 10**20 - 1])
+def test_files_named_for_an_offset_that_no_log_has_are_no_segments(
+    source: Path, tmp_path: Path, layout: str, base: int
+) -> None:
+    """They are strays, as they are among the segments of a broker."""
+    for one in BASES:
+        if layout == "kafka":
+            local_tiered(tmp_path / "tier", source, one)
+        else:
+            aiven(tmp_path / "tier", source, one, one + 19, Packing())
+    for file in [*(tmp_path / "tier").rglob(f"{20:020d}-*")]:
+        shutil.copy(file, file.with_name(f"{base:020d}{file.name[20:]}"))
+    assert offsets(tmp_path / "tier") == list(range(60))

@@ -1,8 +1,10 @@
 """Which offsets are read: as options and indexes say, and no more of the files than that needs."""
 
+import random
 import resource
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.logs.compacted import CleanerPoints
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.splits import OPEN_COST, Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
-from downconvert.spark.plan.planner import cleaned_of, partitions, plan, start_of
-from downconvert.storage.names import OFFSET_MAX
+from downconvert.spark.plan.planner import cleaned_of, partitions, plan, start_of, whole_logs
+from downconvert.storage.names import OFFSET_MAX, State
 from tests.downconvert.spark.reading import packed, parsed, partition, reader, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -198,3 +202,26 @@ def test_a_filter_of_offsets_leaves_out_no_record_that_it_takes(
     assert [one for one in offsets if takes(one, value)] == [
         one for one in range(20) if takes(one, value)
     ]
+
+
+def test_one_task_reads_all_of_a_log_and_as_many_more_as_fit() -> None:
+    for seed in range(200):
+        chance = random.Random(seed)
+        size_max = chance.randrange(1, 6) * OPEN_COST
+        wholes = [
+            Split("t", number, SegmentFile("t", at, State.LIVE, size, OFFSET_MAX), 0, size, 0, 9)
+            for number in range(chance.randrange(8))
+            for at in range(chance.randrange(1, 4))
+            for size in (chance.randrange(2 * OPEN_COST),)
+        ]
+        logs = [tuple(log) for _, log in groupby(wholes, key=lambda one: one.partition)]
+        expected: list[tuple[Split, ...]] = []
+        for log in logs:
+            if not expected or cost(expected[-1] + log) > size_max:
+                expected.append(())
+            expected[-1] += log
+        assert whole_logs(wholes, size_max) == expected, seed
+
+
+def cost(splits: tuple[Split, ...]) -> int:
+    return sum(split.size + OPEN_COST for split in splits)

@@ -288,3 +288,35 @@ def test_offsets_missing_after_a_segment_are_reported_although_its_index_leads_t
     told = [row["_corrupt"] for row in found if row["_corrupt"]]
     assert [(one["startOffset"], one["endOffset"]) for one in told] == [(10, 20)]
     assert len(found) == 1 + (11 if level == "record" else 6)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_damage_that_two_copies_have_counts_only_between_the_bounds_of_a_query(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Both have damaged offsets 15 to 19. In one of them a batch from 10 to 19 is damaged."""
+    large, (good, bad) = batch(*range(10, 20)), (batch(*range(at, at + 5)) for at in (10, 15))
+    spoilt = (flipped(data, 8 * (len(data) - 1)) for data in (large, bad))
+    for broker, middle in zip(("b1", "b2"), (b"", good), strict=True):
+        data = batch(*range(10)) + middle + next(spoilt)
+        data += batch(*range(20, 30 if broker == "b1" else 28))
+        partition(tmp_path / "logs" / broker, data)
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    for first, last in [(0, end) for end in (9, 10, 13, 15, 16, 20, 25)] + [
+        (start, 30) for start in (9, 10, 13, 15, 16, 19, 20, 25)
+    ]:
+        given = {"startingOffsets": f'{{"topic":{{"0":{first}}}}}'}
+        given["endingOffsets"] = f'{{"topic":{{"0":{last}}}}}'
+        absent = range(max(first, 15), min(last, 20))
+        wanted = [at for at in range(first, last) if at not in absent]
+        found = rows(path, mode="PERMISSIVE", **given)
+        assert offsets(found) == wanted
+        named = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+        assert [(one["startOffset"], one["endOffset"]) for one in named] == (
+            [(absent.start, absent.stop)] if absent else []
+        )
+        if absent:
+            with pytest.raises(CorruptSegmentError):
+                rows(path, **given)
+        else:
+            assert offsets(rows(path, **given)) == wanted

@@ -216,3 +216,30 @@ def test_a_damaged_marker_is_reported_also_between_compressed_batches(
     found = rows(tmp_path, isolation="read_committed", mode="PERMISSIVE")
     (gap,) = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
     assert (gap["startOffset"], gap["endOffset"]) == (3, 4)
+
+
+SMALL, MEDIUM, LARGE = 10, 300_000, 1_200_000  # LARGE: of more bytes than the reader's buffer
+START = '{"topic":{"0":2}}'
+SHAPES = [
+    *((magic, codec, size) for magic in (V1, V2) for codec in (0, 1) for size in (SMALL, MEDIUM)),
+    (V2, Codec.NONE, LARGE),
+    (V1, Codec.GZIP, LARGE),
+]
+
+
+@pytest.mark.parametrize("first", range(len(SHAPES)))
+def test_an_entry_of_any_shape_may_follow_one_of_any_other(tmp_path: Path, first: int) -> None:
+    """The reader has ways of its own for small, large and compressed ones."""
+    shapes = [shape for other in SHAPES for shape in (SHAPES[first], other)]
+    sizes = [size for _, _, size in shapes]
+    entries = [
+        batch(at, size=size, magic=magic, codec=Codec(codec))
+        for at, (magic, codec, size) in enumerate(shapes)
+    ]
+    partition(tmp_path, b"".join(entries))
+    for options in ({"verifyCrc": False}, {"verifyCrc": True, "startingOffsets": START}):
+        start = 2 if "startingOffsets" in options else 0
+        found = rows(tmp_path, columns="offset,value", **options)
+        assert [(row["offset"], len(row["value"])) for row in found] == [
+            *enumerate(sizes[start:], start)
+        ]

@@ -1,5 +1,6 @@
 """Partitions are found as they lie, were copied or mounted, each of them once."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -185,3 +186,23 @@ def test_a_log_begins_at_what_is_noted_or_at_its_first_segment_if_that_is_later(
     assert log.start_offset == begins
     assert stream(path).initialOffset() == {"a": {"0": begins}}
     assert [row["offset"] for row in rows(path)] == list(range(begins, 8))
+
+
+@pytest.mark.parametrize("gzipped", [(), (0,), (3,), (0, 3)])
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("of_partition", [False, True])
+def test_a_brokers_files_count_wherever_and_however_its_segments_are(
+    tmp_path: Path, gzipped: tuple[int, ...], is_packed: bool, of_partition: bool
+) -> None:
+    logs = tmp_path / "logs"
+    for base, offsets in ((0, (0, 1, 2)), (3, (3, 4, 5))):
+        log = partition(logs, batch(*offsets), base_offset=base) / f"{base:020}.log"
+        if base in gzipped:
+            log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(log.read_bytes()))
+            log.unlink()
+    (logs / "meta.properties").write_text("version=0\ncluster.id=one\n")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 2\n")
+    (logs / "replication-offset-checkpoint").write_text("0\n1\ntopic 0 5\n")
+    path = packed(logs) if is_packed else logs / "topic-0" if of_partition else logs
+    found = rows(path, clusterId="one", stopAtHighWatermark=True)
+    assert [row["offset"] for row in found] == [2, 3, 4]

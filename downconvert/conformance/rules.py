@@ -62,13 +62,13 @@ RULES: Final = {
             "Each record has the key, the value, the time (from v1 on) and the headers (in v2) "
             "that were sent, at its offset.",
             "the message formats; KIP-32 for the broker's time",
-            "whoever reads the records",
+            "all clients that read the topic",
         ),
         Rule(
             "all",
             "All records that were not aborted are read, and nothing else.",
             "KIP-98 for aborted ones, which readers without isolation may be given",
-            "whoever reads the records",
+            "all clients that read the topic",
         ),
         Rule(
             "limit",

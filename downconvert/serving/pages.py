@@ -1,6 +1,6 @@
 """HTTP pages for operators of a server: health, metrics, and others.
 
-A page is made anew for each request. Not here: the list of pages (metrics_server.py, and the
+A page is recreated for each request. Not here: the list of pages (metrics_server.py, and the
 gateway's observing.py)."""
 
 import json

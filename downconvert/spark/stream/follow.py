@@ -178,7 +178,7 @@ class LogFollower:
             self._lost(f"{name} is gone; it was read up to offset {first}")
             return []
         if not place.is_of(log.topic_id):
-            self._lost(f"{name} was deleted and made anew after it was seen to go up to {after}")
+            self._lost(f"{name} was deleted and recreated after it was seen to go up to {after}")
             return []
         if log.end_offset < after:
             self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {after}")
@@ -198,7 +198,7 @@ class LogFollower:
         offset, end = place.offset, log.end_offset
         if not place.is_of(log.topic_id):
             self._lost(
-                f"{name} was deleted and made anew after it was read up to offset {offset}: it has "
+                f"{name} was deleted and recreated after it was read up to offset {offset}: it has "
                 f"the id {log.topic_id} now, and had {place.topic_id}"
             )
             return first
@@ -216,13 +216,13 @@ class LogFollower:
         if changed is not None and log.epoch_of(offset) < place.epoch:
             self._lost(
                 f"{name} was read up to {offset} in leader epoch {place.epoch}, and has epoch "
-                f"{log.epoch_of(offset)} there: it was deleted and made anew, or {log.directory} "
+                f"{log.epoch_of(offset)} there: it was deleted and recreated, or {log.directory} "
                 "is a copy that is not up to date"
             )
         elif changed is not None:
             self._lost(
                 f"{name} was truncated at {changed} after it was read up to {offset} in leader "
-                f"epoch {place.epoch}, and has been written anew from there"
+                f"epoch {place.epoch}, and has been rewritten from there"
             )
         return offset if changed is None else max(first, changed)
 

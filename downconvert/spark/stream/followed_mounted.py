@@ -186,7 +186,7 @@ class MountedLogs:
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.
 
-        A log that was truncated and written anew may have no batch where it ended before. Then it
+        A log that was truncated and rewritten may have no batch where it ended before. Then it
         is opened again."""
         log, topic_id = self._logs.get(directory), id_text_of(directory)
         if log is not None and self._topic_ids[directory] != topic_id:  # the topic was created anew

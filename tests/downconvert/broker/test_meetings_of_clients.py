@@ -63,7 +63,7 @@ def test_a_produce_without_an_answer_counts_towards_the_rate(tmp_path: Path) -> 
         assert broker.topics[TOPIC].partitions[0].end_offset == 1
 
 
-# --- a session, and a topic that is made anew
+# --- a session, and a topic that is recreated
 
 
 @pytest.mark.parametrize("made", [0, 1, 2])

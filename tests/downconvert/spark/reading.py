@@ -86,7 +86,7 @@ def partition(path: Path, data: bytes, name: str = "topic-0", base_offset: int =
 
 
 def packed(logs: Path) -> Path:
-    """A tar of a directory, beside it; written anew if it is there."""
+    """A tar of a directory, beside it; rewritten if it is there."""
     target = logs.with_name(f"{logs.name}.tar")
     with tarfile.open(target, "w") as tar:
         tar.add(logs, logs.name)

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made anew under a stream is another topic."""
+"""A topic that is deleted and recreated under a stream is another topic."""
 
 import shutil
 from pathlib import Path
@@ -46,16 +46,16 @@ def test_offsets_of_the_former_topic_do_not_count_for_the_new_one(
     make(count, IDS[1])
     if is_new:
         strict, lenient = stream(path), stream(path, failOnDataLoss=False)
-    with pytest.raises(DataLossError, match="a-0 was deleted and made anew after it was read up"):
+    with pytest.raises(DataLossError, match="a-0 was deleted and recreated after it was read up"):
         strict.latestOffset(place)
     with pytest.warns(RuntimeWarning, match=f"has the id {IDS[1]} now, and had {IDS[0]}"):
         end = lenient.latestOffset(place)
-    with pytest.warns(RuntimeWarning, match="was deleted and made anew"):
+    with pytest.warns(RuntimeWarning, match="was deleted and recreated"):
         found = read(lenient, place, end)
     assert found == [f"a-0:{offset}" for offset in range(count)]
     assert end == {"a": {"0": {"offset": count, "leaderEpoch": 0, "topicId": IDS[1]}}}
     assert lenient.latestOffset(end) == end
-    with pytest.raises(DataLossError, match="made anew after it was seen to go up to 10"):
+    with pytest.raises(DataLossError, match="recreated after it was seen to go up to 10"):
         read(stream(path), start, place)
 
 
@@ -88,7 +88,7 @@ def test_an_id_that_is_copied_after_the_logs_is_compared_with_the_former_one(
     place = source.latestOffset(place)
     assert place == {"a": {"0": {"offset": count, "leaderEpoch": 0, "topicId": IDS[0]}}}
     make(count, IDS[1])
-    with pytest.raises(DataLossError, match="a-0 was deleted and made anew after it was read up"):
+    with pytest.raises(DataLossError, match="a-0 was deleted and recreated after it was read up"):
         source.latestOffset(place)
 
 
@@ -113,7 +113,7 @@ def test_an_earlier_epoch_than_was_read_is_no_truncation(tmp_path: Path, count: 
     partition(tmp_path, batch(*range(10), leader_epoch=3), "a-0")
     place = stream(tmp_path).latestOffset({"a": {"0": 0}})
     made(tmp_path, count, None)
-    what = "a-0 was read up to 10 in leader epoch 3, and has epoch 0 there: it was deleted and made"
+    what = "a-0 was read up to 10 in leader epoch 3, and has epoch 0 there: it was deleted"
     with pytest.raises(DataLossError, match=what):
         stream(tmp_path).latestOffset(place)
     lenient = stream(tmp_path, failOnDataLoss=False)

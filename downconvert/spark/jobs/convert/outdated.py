@@ -1,6 +1,6 @@
 """Refuses a target with segments that their source no longer has.
 
-A log that was cleaned, truncated or made anew since an earlier run has other segments than then. If
+A log that was cleaned, truncated or recreated since an earlier run has other segments than then. If
 both were in the target, a broker would read offsets twice, or records that a later leader has
 truncated. Segments before the first one of the source stay: retention has deleted those there.
 
@@ -33,7 +33,7 @@ def check_current(
             continue
         raise JobError(
             f"{entry.target} is of the segment {entry.source}, which is gone, but not the segments "
-            "before it: the log was cleaned, truncated or made anew since; remove the target's "
+            "before it: the log was cleaned, truncated or recreated since; remove the target's "
             f"{folder}, or name another target"
         )
 

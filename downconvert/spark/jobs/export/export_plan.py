@@ -208,7 +208,7 @@ def check_same(there: Exported, identity: Exported, target: str) -> None:
     for topic, topic_id in sorted(identity.topic_ids.items()):
         if there.topic_ids.get(topic, topic_id) != topic_id:
             raise JobError(
-                f"{topic} was deleted and made anew since {target} was written, and counts its "
+                f"{topic} was deleted and recreated since {target} was written, and counts its "
                 "offsets from 0 again: name another directory"
             )
 

@@ -23,7 +23,7 @@ from .test_follow import Limit, at, read, stream
 
 @pytest.mark.parametrize("is_alone", [False, True])
 def test_mounted_logs_may_change_and_keep_their_size(tmp_path: Path, is_alone: bool) -> None:
-    """Beside logs that are not: preallocated, or truncated and written anew."""
+    """Beside logs that are not: preallocated, or truncated and rewritten."""
     partition(tmp_path / "other", batch(0), "z-0")
     tar = packed(tmp_path / "other")
     first, second = batch(0, 1, leader_epoch=0), batch(2, 3, leader_epoch=0)

@@ -1,6 +1,6 @@
 """A stream of logs that are not mounted: every record once, whatever happens to the objects.
 
-They are in a tar that is written anew, or in an object store (tests/object_store.py)."""
+They are in a tar that is rewritten, or in an object store (tests/object_store.py)."""
 
 import os
 import shutil

@@ -50,7 +50,7 @@ def without(source: Path, *bases: int) -> None:
 def test_a_target_with_segments_that_the_log_no_longer_has_is_refused(
     source: Path, target: str, monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]
 ) -> None:
-    """Cleaned: the segments before have their records. Or truncated, or made anew."""
+    """Cleaned: the segments before have their records. Or truncated, or recreated."""
     assert len(converted(monkeypatch, source, target)) == 3
     without(source, *gone)
     with pytest.raises(JobError, match=rf"{gone[0]:020d}\.log, which is gone.* remove .* a-0, or"):

@@ -156,7 +156,7 @@ def test_another_cluster_or_a_topic_made_anew_is_refused(
     topic.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     exported_archive(spark, [str(source)], target)
     topic.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
-    with pytest.raises(JobError, match="a was deleted and made anew"):
+    with pytest.raises(JobError, match="a was deleted and recreated"):
         exported_archive(spark, [str(source)], target)
     meta.write_text("version=0\ncluster.id=two\n")
     with pytest.raises(JobError, match="of the cluster one, and these logs are of two"):

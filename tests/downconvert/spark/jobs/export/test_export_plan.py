@@ -172,7 +172,7 @@ def test_a_target_of_another_cluster_or_topic_is_refused() -> None:
     check_same(Exported("read_uncommitted"), there, "target")
     with pytest.raises(JobError, match="of the cluster one, and these logs are of other"):
         check_same(there, Exported("read_uncommitted", "other"), "target")
-    with pytest.raises(JobError, match="b was deleted and made anew"):
+    with pytest.raises(JobError, match="b was deleted and recreated"):
         check_same(there, Exported("read_uncommitted", "one", {"a": "A", "b": "C"}), "target")
 
 

@@ -92,7 +92,7 @@ def test_a_topic_that_was_made_anew_after_the_run_died_is_refused(
     source, lake = logs(tmp_path / "logs", 0, 0, 0), tmp_path / "lake"
     dies(monkeypatch, source, lake, step)
     logs(source, 0, 0, 0, 0, topic_id=IDS[1])
-    with pytest.raises(JobError, match="a was deleted and made anew"):
+    with pytest.raises(JobError, match="a was deleted and recreated"):
         exported(monkeypatch, source, lake)
 
 

@@ -75,8 +75,8 @@ def markdown(score: Score, title: str) -> Iterator[str]:
     if faults:
         yield ""
     for what, which in (("written", score.skipped), ("deleted", score.left)):
-        for one in which:
-            yield f"Not {what}: {shown(one)}."
+        if which:
+            yield f"Not {what}: {'; '.join(map(shown, which))}."
             yield ""
 
 

@@ -76,8 +76,7 @@ def markdown(score: Score, title: str) -> Iterator[str]:
         yield ""
     for what, which in (("written", score.skipped), ("deleted", score.left)):
         if which:
-            yield f"Not {what}: {'; '.join(map(shown, which))}."
-            yield ""
+            yield from (f"Not {what}: " + ";\n".join(map(shown, which)) + ".", "")
 
 
 def verdict(score: Score) -> str:

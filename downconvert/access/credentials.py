@@ -12,8 +12,6 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from scramp import ScramException, ScramMechanism
-
 from downconvert.protocol.errors import BrokerError
 
 PLAIN: Final = "PLAIN"
@@ -76,7 +74,10 @@ class Credentials:
     """Users and their passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
+        from scramp import ScramMechanism  # a sixth of a gateway's start, and only users need it
+
         self._passwords = dict(passwords)
+        self._mechanisms = {name: ScramMechanism(name) for name in SCRAM}
         # Salted once, because thousands of rounds of hashing take milliseconds.
         self._salted = lru_cache(maxsize=1024)(self._salt)
 
@@ -122,6 +123,8 @@ class Credentials:
         return Proved(name)
 
     def _scram(self, mechanism: str) -> Conversation:
+        from scramp import ScramException
+
         failed = AuthenticationError(
             "Authentication failed during authentication due to invalid credentials with SASL "
             f"mechanism {mechanism}"
@@ -132,7 +135,7 @@ class Credentials:
             names.append(name)
             return self._salted(mechanism, name)
 
-        server = ScramMechanism(mechanism).make_server(salted)
+        server = self._mechanisms[mechanism].make_server(salted)
         try:
             token, _ = yield b""
             server.set_client_first(_message(token))
@@ -143,7 +146,7 @@ class Credentials:
             raise failed from None
 
     def _salt(self, mechanism: str, name: str) -> tuple[bytes, bytes, bytes, int]:
-        made = ScramMechanism(mechanism).make_auth_info(self._passwords[name])
+        made = self._mechanisms[mechanism].make_auth_info(self._passwords[name])
         salt, stored_key, server_key, rounds = made
         return salt, stored_key, server_key, rounds
 

@@ -4,8 +4,6 @@ PLAIN [RFC 4616], SCRAM-SHA-256 and -512 [RFC 5802, by scramp], OAUTHBEARER [RFC
 
 from collections.abc import Generator
 
-from scramp import ScramClient, ScramException
-
 from downconvert.gateway.security import Credentials
 from downconvert.gateway.session.exchanges import Ask
 from downconvert.protocol.schemas import ApiKey, Message
@@ -45,6 +43,8 @@ def _send(token: bytes) -> Generator[Ask, Message, bytes]:
 
 
 def _scram(credentials: Credentials, mechanism: str) -> Generator[Ask, Message, None]:
+    from scramp import ScramClient, ScramException
+
     client = ScramClient([mechanism], credentials.username, credentials.secret)
     try:
         answered = yield from _send(client.get_client_first().encode())

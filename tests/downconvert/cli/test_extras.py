@@ -70,7 +70,7 @@ def test_a_package_without_an_extra_is_a_defect() -> None:
 
 @pytest.mark.parametrize("missing", ["click", "rich", "zstandard"])
 def test_without_a_requirement_it_says_how_to_install_it(missing: str) -> None:
-    process = start("dump", "x.log", blocked=missing)
+    process = start("inspect", "x.log", blocked=missing)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert one_line(err) == f"downconvert: {missing} is missing: pip install lazy-downconvert"

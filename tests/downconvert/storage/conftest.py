@@ -1,19 +1,6 @@
-"""A common fixture for tests of the log on disk: directories that real brokers wrote."""
+"""Whether Kafka is there to judge what we write."""
 
-from pathlib import Path
-
-import pytest
-
-from . import brokers, kafka_broker
-
-
-@pytest.fixture(scope="session")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unpacked directories of `brokers.py`. Not to be written to: copy what is to change."""
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path
-
+from . import kafka_broker
 
 # Without Java there is no Kafka to ask. The head of a run states this, and it is an error in CI.
 ASKS_KAFKA = "test_kafka_accepts.py"

@@ -23,15 +23,7 @@ from tests.downconvert.broker.fetching import (
     records_of,
     request,
 )
-from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path
 
 
 @pytest.mark.parametrize("version", VERSIONS)

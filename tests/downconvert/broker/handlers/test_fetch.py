@@ -45,13 +45,6 @@ READER = Reader(slots=PlanningSlots())
 Told = tuple[int, bytes | None, bytes | None]
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path
-
-
 def fields(records: list[Record]) -> list[Told]:
     return [(one.offset, one.key, one.value) for one in records]
 

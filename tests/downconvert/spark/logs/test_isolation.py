@@ -35,13 +35,6 @@ COMMITTED = [dump for dump in brokers.dumps() if dump.committed and dump.directo
 BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path
-
-
 @pytest.mark.parametrize("dump", COMMITTED, ids=str)
 def test_logs_alone_say_what_is_committed(real: Path, dump: brokers.Dump, tmp_path: Path) -> None:
     for partition, lines in dump.expected().items():

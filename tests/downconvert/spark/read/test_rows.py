@@ -22,13 +22,6 @@ from tests.downconvert.storage.logs import batch, indexed_segment
 KINDS = {name: int(kind) for kind, name in TIMESTAMP_TYPE_NAMES.items()}
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path
-
-
 @pytest.mark.parametrize("name", corpus.inputs())
 def test_rows_are_the_records_that_kafka_reads(tmp_path: Path, name: str) -> None:
     partition(tmp_path, corpus.segment(name))

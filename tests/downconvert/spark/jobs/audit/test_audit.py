@@ -14,7 +14,6 @@ from downconvert.spark.jobs.audit.audit_summary import Topic, losses, summarise
 from downconvert.storage import LogDir
 from downconvert.storage.inspection import Inspection, inspect_log
 from records import Codec
-from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, segment
 from tests.report_pages import check_fits_a_phone
 
@@ -27,10 +26,8 @@ TOPICS: Final = (
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path / "2.8.2" / "log"
+def real(real: Path) -> Path:
+    return real / "2.8.2" / "log"
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from records.batches.columns import Columns
 from records.formats import V2
 from tests.downconvert.spark.conftest import QUICK_JVM
 from tests.downconvert.spark.killing import kill_once
-from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, segment
 
 TO_V1 = Settings(to_magic=1)
@@ -34,10 +33,8 @@ WORKERS_MAX: Final = 8  # that wait in the pool of a session on two cores
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path / "0.8.2.2" / "log"
+def real(real: Path) -> Path:
+    return real / "0.8.2.2" / "log"
 
 
 @pytest.fixture

@@ -38,13 +38,6 @@ WHOLE = [
 ]
 
 
-@pytest.fixture(scope="session")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("real")
-    brokers.unpack(path)
-    return path
-
-
 # --- what is made
 
 

@@ -244,8 +244,8 @@ def producer(running: Gateway, provider: Provider) -> KafkaProducer:
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism=OAUTHBEARER,
         sasl_oauth_token_provider=provider,
-        max_block_ms=3000,
-        bootstrap_timeout_ms=3000,
+        max_block_ms=60_000,
+        bootstrap_timeout_ms=60_000,
     )
 
 

@@ -221,9 +221,9 @@ def test_a_client_may_read_slowly_for_as_long_as_it_may_be_idle(
     broker, port = behind
     append(broker, *(batch(offset, size=200_000) for offset in range(100)))
     limits = Limits(
-        idle_timeout=30.0 if has_time else 0.3,
-        request_timeout=0.2 if has_time else 20.0,
-        receive_timeout=0.25 if has_time else 25.0,
+        idle_timeout=60.0 if has_time else 1.5,
+        request_timeout=1.5 if has_time else 200.0,
+        receive_timeout=1.5 if has_time else 200.0,
     )
     with (
         gateway(port, limits=limits) as running,
@@ -232,7 +232,7 @@ def test_a_client_may_read_slowly_for_as_long_as_it_may_be_idle(
         client.ask(ApiKey.Fetch, version, fetch_body(99))
         client.send(ApiKey.Fetch, version, fetch_body(0, max_bytes=1 << 24))
         if has_time:
-            time.sleep(0.7)  # nobody reads
+            time.sleep(2.0)  # nobody reads
             assert len(client.receive()) > 16_000_000
         else:
             wait_for(lambda: running.figures().ends.total() == 1)

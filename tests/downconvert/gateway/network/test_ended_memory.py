@@ -31,7 +31,7 @@ from .unruly import reset
 COUNT = 2
 LARGE_SIZE, LARGE_COUNT = 900_000, 10
 SMALL, LARGE = 0, 1  # offsets of records
-LIMITS = Limits(request_timeout=0.4, idle_timeout=0.5)
+LIMITS = Limits(request_timeout=1.2, idle_timeout=1.5)
 OWN = 2  # of the gateway's own connection to the cluster
 
 

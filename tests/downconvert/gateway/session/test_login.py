@@ -153,8 +153,8 @@ def producer(running: Gateway, password: str, mechanism: str = "PLAIN") -> Kafka
         sasl_mechanism=mechanism,
         sasl_plain_username="ann",
         sasl_plain_password=password,
-        max_block_ms=3000,
-        bootstrap_timeout_ms=3000,
+        max_block_ms=60_000,
+        bootstrap_timeout_ms=60_000,
     )
 
 

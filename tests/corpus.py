@@ -65,6 +65,21 @@ def inputs() -> list[str]:
     return [Path(name).stem for name in _kafka().namelist() if name.startswith("inputs/")]
 
 
+def kinds() -> list[str]:
+    """What the names of segments begin with: v0, v1, v2, txn, control …"""
+    return sorted({kind_of(name) for name in inputs()})
+
+
+def kind_of(name: str) -> str:
+    """The first word of a segment's name."""
+    return name.partition("-")[0]
+
+
+def of_kind(kind: str) -> list[str]:
+    """The names of all segments of a kind: tests of many take one kind each, which is quicker."""
+    return [name for name in inputs() if kind_of(name) == kind]
+
+
 def segment(name: str) -> bytes:
     """A segment's bytes."""
     return _kafka().read(f"inputs/{name}.log")

@@ -29,12 +29,8 @@ REFUSED: Final = "UnsupportedCompressionTypeException"
 KAFKA_FILLER_MAX: Final = 128 * KiB
 
 
-# Inputs by how their names begin: v0, v1, v2, txn, control ... Each is one test.
-KINDS: Final = sorted({name.split("-")[0] for name in corpus.inputs()})
-
-
 def conversions_of(kind: str) -> list[Conversion]:
-    return [one for one in corpus.conversions() if one.input.split("-")[0] == kind]
+    return [one for one in corpus.conversions() if corpus.kind_of(one.input) == kind]
 
 
 def eagerly_by(conversion: Conversion, policy: ConversionPolicy) -> bytes:
@@ -92,7 +88,7 @@ def filler(size: int) -> bytes:
 # --- eager
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", corpus.kinds())
 def test_an_eager_conversion_is_kafkas(kind: str) -> None:
     for conversion in conversions_of(kind):
         if conversion.eager.blob is None:
@@ -116,7 +112,7 @@ def test_an_eager_conversion_is_refused_where_kafka_refuses_it() -> None:
 # --- lazy
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", corpus.kinds())
 def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(kind: str) -> None:
     """Cases that are not compressed again. Kafka sends its first batch twice in some; we do not."""
     for conversion in conversions_of(kind):
@@ -134,7 +130,7 @@ def test_a_lazy_conversion_writes_what_kafka_promises_and_writes(kind: str) -> N
             assert stats.filler_bytes == promised - len(cut), conversion
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", corpus.kinds())
 def test_a_lazy_conversion_is_the_eager_one_cut_or_filled_to_what_was_promised(kind: str) -> None:
     for conversion in conversions_of(kind):
         if conversion.eager.blob is None:
@@ -153,7 +149,7 @@ def arguments(conversion: Conversion) -> tuple[MemoryRecords, int, int, Conversi
     return records, conversion.to_magic, conversion.first_offset, KAFKA
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", corpus.kinds())
 def test_records_are_counted_as_kafka_counts_them(kind: str) -> None:
     for conversion in conversions_of(kind):
         if conversion.eager.blob is None:
@@ -195,7 +191,7 @@ def test_a_refused_codec_further_on_becomes_filler(conversion: Conversion) -> No
 # --- chunks
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", corpus.kinds())
 def test_the_size_of_chunks_changes_no_byte(kind: str) -> None:
     for conversion in conversions_of(kind):
         if conversion.lazy.error:

@@ -17,16 +17,17 @@ from tests.downconvert.spark.reading import MILLISECONDS_MAX, partition, rows
 from tests.downconvert.storage.logs import batch
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_rows_are_the_headers(tmp_path: Path, name: str) -> None:
-    data = corpus.segment(name)
-    directory = partition(tmp_path, data)
-    expected = [
-        {"topic": "topic", "partition": 0, "segment": f"{directory}/{0:020}.log"} | fields(header)
-        for header in MemoryRecords(data).batches()
-    ]
-    assert rows(tmp_path, level="batch") == expected
-    assert rows(tmp_path, level="batch", verifyCrc=True, maxPartitionBytes=700) == expected
+@pytest.mark.parametrize("kind", corpus.kinds())
+def test_rows_are_the_headers(tmp_path: Path, kind: str) -> None:
+    for name in corpus.of_kind(kind):
+        data, path = corpus.segment(name), tmp_path / name
+        segment = f"{partition(path, data)}/{0:020}.log"
+        expected = [
+            {"topic": "topic", "partition": 0, "segment": segment} | fields(header)
+            for header in MemoryRecords(data).batches()
+        ]
+        assert rows(path, level="batch") == expected, name
+        assert rows(path, level="batch", verifyCrc=True, maxPartitionBytes=700) == expected, name
 
 
 @pytest.mark.parametrize("magic", [1, 2])

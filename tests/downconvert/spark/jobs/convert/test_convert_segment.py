@@ -41,10 +41,14 @@ WHOLE = [
 # --- what is made
 
 
-@pytest.mark.parametrize("name", corpus.inputs())
-def test_a_conversion_is_what_kafka_makes_of_it(tmp_path: Path, name: str) -> None:
-    source = tmp_path / "topic-0"
-    source.mkdir()
+@pytest.mark.parametrize("kind", corpus.kinds())
+def test_a_conversion_is_what_kafka_makes_of_it(tmp_path: Path, kind: str) -> None:
+    for name in corpus.of_kind(kind):
+        check_conversion(tmp_path / name / "topic-0", name)
+
+
+def check_conversion(source: Path, name: str) -> None:
+    source.mkdir(parents=True)
     data = corpus.segment(name)
     base_offset = next((header.base_offset for header in MemoryRecords(data).batches()), 0)
     (source / file_name(base_offset, Kind.LOG)).write_bytes(data)

@@ -16,6 +16,7 @@ from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 BITS: Final = (0, 1, 2, 3, 5, 31, 62, 63)
+FEW: Final = (0, 5, 62, 63)  # the next offset, among the neighbours, far above, and below zero
 BATCHES: Final = 12  # of a segment
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "plain": {"records": 10, "magic": 2},
@@ -69,7 +70,7 @@ def test_a_wrong_offset_is_reported_and_nothing_else_is_lost(
     column = "offset" if level == "record" else "baseOffset"
     right = [row[column] for row in rows(tmp_path, level=level)]
     left = [one for one in right if not first <= one < first + records]
-    for bit in BITS:
+    for bit in BITS if kind == "plain" else FEW:
         flip(directory, found, number, bit)
         for size in (len(found[0]), 2**20):
             with pytest.raises((CorruptSegmentError, MissingOffsetsError)):

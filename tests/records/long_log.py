@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ LOG = b"".join(BATCHES)  # more than a pipe or a socket holds
 SHORT_LOG = b"".join(BATCHES[:12])  # a few chunks
 
 
+@cache
 def converted(kernel: ModuleType, log: bytes) -> bytes:
     target = bytearray(4 * len(log) + 1000)
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)

@@ -19,7 +19,7 @@ from . import advancing
 from .advancing import Channel, send
 from .examples import batch, record
 from .kernels import each_kernel
-from .long_log import CHUNK, COMPRESSED, EVERYTHING, LOG, converted, opened
+from .long_log import CHUNK, COMPRESSED, EVERYTHING, LOG, SHORT_LOG, converted, opened
 
 channel = pytest.fixture(params=advancing.KINDS)(advancing.channel)
 
@@ -196,13 +196,13 @@ def test_batches_without_a_target_codec_are_left_to_the_caller(
 def test_a_compressed_batch_becomes_the_messages_of_an_uncompressed_one(
     kernel: ModuleType, codec: Codec, first_offset: int, trim: bool
 ) -> None:
-    plain = LOG + batch(*RECORDS, record(41, None, b""), last_offset_delta=41) + LOG
+    plain = SHORT_LOG + batch(*RECORDS, record(41, None, b""), last_offset_delta=41) + SHORT_LOG
     expected = bytearray(8 * len(plain))
     transcoder = kernel.Transcoder(V1, first_offset, 1, False)
     window = (plain, 0, len(plain), len(plain))
     _, size, _ = transcoder.transcode(*window, expected, 0, len(expected))
     recodes = RECODES._replace(codecs=bytes([0, PLAIN, 0, 0, PLAIN]), trim=trim)
-    log = LOG + compressed(codec) + LOG
+    log = SHORT_LOG + compressed(codec) + SHORT_LOG
     for target in MEMORY, COUNTER:
         transcoder = kernel.Transcoder(V1, first_offset, 1, False, recodes)
         call = (log, 0, len(log), CHUNK, target, False, EVERYTHING, EVERYTHING)

@@ -15,10 +15,10 @@ KERNEL = "records._kernel records.native"
     [
         "convert {segment} {tmp}/converted.log --to-magic 1",
         "dump {segment}",
-        "generate {tmp}/made size=16KiB",
+        "generate {tmp}/made size=2KiB",
         "inspect --deep {tmp}",
         "recover --dry-run {tmp}",
-        "simulate --generate size=16KiB --consumers 1 --rounds 1",
+        "simulate --generate size=2KiB --consumers 1 --slow 0 --rounds 1",
         "simulate-cluster --seed 1 --seconds 1",
         "upgrade {tmp} {tmp}-upgraded",
         "serve {tmp} --listen 999.0.0.1:1",

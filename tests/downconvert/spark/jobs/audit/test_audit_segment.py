@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark.jobs.audit import audit_segment
 from downconvert.spark.jobs.audit.audit import plan
 from downconvert.spark.jobs.audit.audit_segment import Task, audit_segments
 from downconvert.spark.logs.trees import read_partition
@@ -193,3 +194,40 @@ def test_records_that_a_later_leader_has_truncated_are_not_counted(tmp_path: Pat
     assert records == {0: 6, 8: 3}
     size = len(batch(0, leader_epoch=0))
     assert {share["segment"]: share["log_bytes"] for share in found} == {0: 6 * size, 8: 3 * size}
+
+
+def test_a_record_that_is_too_large_for_a_sample_is_left_out_of_it_and_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_segment, "SAMPLED_RECORD_MAX", 1000)
+    large, small = batch(0, size=300_000, magic=1), batch(1, codec=Codec.GZIP)
+    directory = segment(tmp_path / "topic-0", 0, large, small).path().parent
+    found = {share["magic"]: share for share in shares(directory)}
+    assert [share["damages"] for share in found.values()] == [[], []]
+    assert (found[1]["sampled_bytes"], found[1]["records"]) == (0, 1)
+    assert (found[2]["sampled_bytes"], found[2]["records"]) == (len(small), 1)
+
+
+@pytest.mark.parametrize("sizes", [(40_000, 10, 10, 10), (10, 40_000, 10), (10, 10, 40_000)])
+def test_a_fetch_needs_as_much_memory_as_the_largest_part_of_a_sample(
+    tmp_path: Path, sizes: tuple[int, ...]
+) -> None:
+    """CPU time and bytes are added. Batches of another format are between those parts."""
+    parts: list[dict[str, Any]] = []
+    for at, size in enumerate(sizes):
+        one = batch(2 * at, size=size, codec=Codec.ZSTD)
+        (tmp_path / str(at)).mkdir()
+        parts += shares(segment(tmp_path / str(at) / "a-0", 0, one).path().parent)
+    batches = [
+        data
+        for at, size in enumerate(sizes)
+        for data in (batch(2 * at, size=size, codec=Codec.ZSTD), batch(2 * at + 1, magic=1))
+    ]
+    (found, _) = shares(segment(tmp_path / "a-0", 0, *batches).path().parent)
+    for version in ("v1", "v0"):
+        costs = [part[version] for part in parts]
+        for name in ("buffers", "temporary"):
+            used = {cost[name] for cost in costs}
+            assert found[version][name] == max(used) > min(used)
+        assert found[version]["bytes_out"] == sum(cost["bytes_out"] for cost in costs)
+        assert found[version]["cpu_seconds"] > 0

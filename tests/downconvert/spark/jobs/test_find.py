@@ -141,10 +141,8 @@ def test_positions_are_those_in_the_file_however_it_is_split(
     ]
 
 
-def test_the_first_records_are_shown_and_whether_there_are_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log(tmp_path, *(entry(first, 5, V2) for first in range(0, 50, 5)))
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has `find.run` search in this process. Rows come in another order than that of the log."""
 
     def limited(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
         def limit(count: int) -> Any:
@@ -156,9 +154,43 @@ def test_the_first_records_are_shown_and_whether_there_are_more(
 
     monkeypatch.setattr(find, "run_tasks", limited)
     monkeypatch.setattr(find, "watched", lambda *_, **__: nullcontext())
+
+
+def test_the_first_records_are_shown_and_whether_there_are_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(tmp_path, *(entry(first, 5, V2) for first in range(0, 50, 5)))
+    without_spark(monkeypatch)
     for limit, is_all in ((3, False), (4, True), (5, True)):
         rows, found_all = find.run(SESSION, [str(tmp_path)], [b"k3"], limit=limit)
         assert ([row["offset"] for row in rows], found_all) == ([3, 23, 33, 43][:limit], is_all)
+
+
+def test_a_run_searches_what_it_is_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some topics, and of a damaged log what is left."""
+    parts = [entry(first, 5, V2) for first in range(0, 20, 5)]
+    log(tmp_path, parts[0], parts[1][:-1] + b"?", *parts[2:])
+    log(tmp_path, *parts[:2], name="orders-1")
+    log(tmp_path, *parts[:2], name="audit-3")
+    without_spark(monkeypatch)
+    given: dict[str, Any] = {"keys": [b"k3", b"k8"], "limit": 10}
+    for topics, places in (
+        ((), [("audit", 3, 3), ("audit", 3, 8)]),
+        (("orders",), []),
+        (("orders", "audit"), [("audit", 3, 3), ("audit", 3, 8)]),
+    ):
+        with pytest.raises(CorruptSegmentError):
+            find.run(SESSION, [str(tmp_path)], topics=topics, **given)
+        rows, is_all = find.run(SESSION, [str(tmp_path)], topics=topics, skip_damaged=True, **given)
+        assert is_all
+        assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [
+            *places,
+            *[("orders", 0, 3), ("orders", 0, 18), ("orders", 1, 3), ("orders", 1, 8)],
+        ]
+    rows, _ = find.run(SESSION, [str(tmp_path)], topics=("audit",), **given)
+    assert [(row["topic"], row["offset"]) for row in rows] == [("audit", 3), ("audit", 8)]
 
 
 @pytest.mark.parametrize("time", [1_700_000_000_000_000, -(10**15)])  # in microseconds, by mistake

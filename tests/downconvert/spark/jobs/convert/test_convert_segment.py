@@ -14,17 +14,18 @@ from downconvert.spark.jobs.convert.convert_segment import (
 from downconvert.spark.jobs.convert.manifest import Entry, digest_of, is_true, note_path, read_note
 from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.convert.verification import as_converted
-from downconvert.storage import Log, LogDir
+from downconvert.storage import AbortedTransaction, Log, LogDir
 from downconvert.storage.cleaning.upgrade_log import upgrade
+from downconvert.storage.indexes.transaction_index import ENTRY, VERSION
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.verify import verify_indexes
-from records import Codec, MemoryRecords, Record, read
+from records import Codec, ControlRecordType, MemoryRecords, Record, build_marker, read
 from records.formats import V2
 from tests import corpus
 from tests.corpus import Conversion
 from tests.downconvert.conversion.comparable import comparable
 from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import UNSYNCED, batch, segment
+from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
 
 from .converting import NAME, files, task
 
@@ -144,6 +145,31 @@ def test_v2_is_what_an_upgrade_on_one_machine_makes(
             for name in notes:
                 del made[name]
             assert made == files(tmp_path / "upgraded" / str(partition))
+
+
+@pytest.mark.parametrize("to_magic", [1, 2])
+def test_a_segment_that_a_cleaner_had_ready_is_converted_to_the_name_that_it_gets(
+    tmp_path: Path, to_magic: int
+) -> None:
+    """Its indexes too, among them that of aborted transactions."""
+    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    marker = build_marker(ControlRecordType.ABORT, offset=2, timestamp=1, producer_id=7)
+    made = []
+    for name, suffix in (("plain", ""), ("swapped", ".swap")):
+        directory = tmp_path / name / "topic-0"
+        directory.parent.mkdir()
+        indexed_segment(directory, 0, batch(0, 1, **fields), marker, batch(4))
+        aborted = AbortedTransaction(7, 0, 2, 5)
+        path = directory / file_name(0, Kind.TRANSACTION_INDEX)
+        path.write_bytes(ENTRY.pack(VERSION, *aborted))
+        for file in [*directory.iterdir()]:
+            file.rename(file.with_name(file.name + suffix))
+        entry = convert_segment(task(directory, to_magic), attempt="1", files=UNSYNCED)
+        assert (entry.status, entry.aborted_batches) == ("converted", int(to_magic == 1))
+        found = files(directory.with_name("out-0"))
+        made.append({one: data for one, data in found.items() if not one.endswith(".json")})
+    assert made[0] == made[1]
+    assert (path.name in made[0]) is (to_magic == V2)
 
 
 # --- again

@@ -8,10 +8,12 @@ import pytest
 
 from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.jobs.jobs import chosen
-from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.logs import trees
+from downconvert.spark.logs.trees import find_partitions, read_partition
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.planner import partitions
 from downconvert.storage import TopicPartition
+from downconvert.storage.layout import Layout, read_layout
 from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch
@@ -206,3 +208,28 @@ def test_a_brokers_files_count_wherever_and_however_its_segments_are(
     path = packed(logs) if is_packed else logs / "topic-0" if of_partition else logs
     found = rows(path, clusterId="one", stopAtHighWatermark=True)
     assert [row["offset"] for row in found] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("deleted", [1, 2])
+def test_segments_that_are_deleted_while_a_partition_is_listed_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    """Each time that it is listed, one more is gone."""
+    for base in (0, 2, 4):
+        directory = partition(tmp_path, batch(base, base + 1), "a-0", base)
+    left = [0, 2][:deleted]
+
+    def listed(path: Path) -> Layout:
+        found = read_layout(path)
+        if left:
+            (directory / f"{left.pop(0):020}.log").unlink()
+        return found
+
+    monkeypatch.setattr(trees, "read_layout", listed)
+    (log,) = find_partitions([str(tmp_path)])
+    bases = [2, 4][deleted - 1 :]
+    assert [file.base_offset for file in log.segments] == bases
+    assert log.start_offset == bases[0]
+    shutil.rmtree(directory)
+    with pytest.raises(FileNotFoundError):
+        read_partition(TopicPartition("a", 0), str(directory))

@@ -233,3 +233,27 @@ def test_the_largest_size_is_one() -> None:
 def test_a_stream_may_begin_at_the_end_of_some_partitions() -> None:
     given = {"path": "/logs", "startingoffsets": '{"t":{"0":5,"1":-1}}'}
     assert Options.parse(given, streaming=True).starting.of("t", 1) == -1
+
+
+@pytest.mark.parametrize("level", ["offset", "group", "transaction"])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"topics": "a"}, "leave assign, topics"),
+        ({"topicsPattern": "a.*"}, "leave assign, topics"),
+        ({"assign": '{"a":[0]}'}, "leave assign, topics"),
+        ({"includeHeaders": "true"}, "leave includeHeaders and isolation out"),
+        ({"isolation": "read_committed"}, "leave includeHeaders and isolation out"),
+        ({"kafka.isolation.level": "read_committed"}, "leave includeHeaders and isolation out"),
+    ],
+    ids=str,
+)
+def test_each_option_that_the_state_of_a_topic_cannot_heed_is_refused(
+    level: str, given: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        parsed(level=level, **given)
+    options = parsed(level=level, includeHeaders="false", isolation="read_uncommitted")
+    assert options.topics == (options.state_topic,)
+    with pytest.raises(ValueError, match="a query reads it, not a stream"):
+        parsed_for_a_stream(level=level)

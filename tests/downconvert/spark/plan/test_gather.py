@@ -3,13 +3,18 @@
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pytest
 
-from records import Record, TimestampType, build
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.read.reader import Task
+from downconvert.spark.read.rows import read_records
+from records import Codec, Record, TimestampType, build
 from records.formats import V2
-from tests.downconvert.spark.reading import partition, reader, rows
+from tests.downconvert.spark.reading import parsed, partition, reader, rows
 
 MOST: Final = (2**63 - 1) // 1000  # milliseconds
+OFFSETS: Final = pa.schema([pa.field("offset", pa.int64())])
 
 
 def test_null_is_not_empty(tmp_path: Path) -> None:
@@ -57,3 +62,28 @@ def test_a_record_batch_stays_as_it_is_when_the_next_one_comes(tmp_path: Path) -
     found = [row for held in batches for row in held.to_pylist()]
     assert [(r["offset"], r["value"]) for r in found] == [(r.offset, r.value) for r in records]
     assert [r["timestamp"].microsecond for r in found] == [1000 * r.timestamp for r in records]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_bounds_between_two_milliseconds_leave_out_what_is_outside_of_them(
+    tmp_path: Path, codec: Codec
+) -> None:
+    """Spark's timestamps are in microseconds, and may be of before 1970."""
+    times = range(-4, 5)
+    records = [Record(at, time) for at, time in enumerate(times)]
+    partition(tmp_path, build(records, magic=V2, codec=codec))
+    source = reader(tmp_path)
+    (task,) = source.partitions()
+    assert isinstance(task, Task)
+    (split,) = task.splits
+    bounds = [1000 * at + more for at in (-3, -1, 0, 2) for more in (-1, 0, 1, 500, 999)]
+    for low in bounds:
+        for high in bounds:
+            found = [
+                offset
+                for one in read_records(
+                    split, parsed(tmp_path), Bounds(time_min=low, time_max=high), OFFSETS
+                )
+                for offset in one.column(0).to_pylist()
+            ]
+            assert found == [at for at, time in enumerate(times) if low <= 1000 * time <= high]

@@ -1,6 +1,7 @@
 """The operator's keys decrypt data keys, each by its id, and errors name the cause."""
 
 import base64
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,12 +66,40 @@ def test_a_malformed_data_key_is_corrupt(files: dict[str, str], encoded: str) ->
         DataKeys(files).decrypted(f"one:{encoded}", "m")
 
 
-def test_a_key_file_that_is_missing_or_no_key_is_named(tmp_path: Path) -> None:
-    other = tmp_path / "other.pem"
-    other.write_text("no key")
-    for path in (other, tmp_path / "missing.pem"):
-        with pytest.raises(KeyFileError, match=path.name):
-            DataKeys({"one": str(path)}).decrypted("one:YQ==", "m")
+PEM = FIRST.export_key()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"no key",
+        b"\0" * 10,
+        b"\x30",
+        PEM[:100],
+        PEM.replace(PEM[40:80], b"?" * 40),
+        FIRST.export_key(passphrase="secret", pkcs=8),
+    ],
+)
+def test_a_key_file_that_is_missing_or_no_key_is_named(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "other.pem"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(KeyFileError, match=r"other\.pem is no private key in PEM"):
+        DataKeys({"one": str(path)}).decrypted("one:YQ==", "m")
+
+
+def test_a_damaged_key_file_of_any_kind_is_named(tmp_path: Path) -> None:
+    """Lengths in it lead beyond its end."""
+    path, good = tmp_path / "other.pem", FIRST.export_key("DER")
+    for at in range(1, 16):
+        for value in (0, 0x80, 0x84, 0xFF):
+            path.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
+            with suppress(KeyFileError, CorruptFileError):
+                DataKeys({"one": str(path)}).decrypted("one:YQ==", "m")
 
 
 def test_keys_are_parsed_with_spaces_and_equals_signs_in_paths() -> None:

@@ -2,10 +2,11 @@
 notes and files are written."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from downconvert.spark.jobs.export import export_directory
+from downconvert.spark.jobs.export import export_directory, export_stored
 from downconvert.spark.jobs.export.export_directory import (
     MOVING,
     STAGING,
@@ -20,10 +21,8 @@ from downconvert.spark.jobs.export.export_stored import Written
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
 from downconvert.storage import TopicPartition
-from downconvert.storage.names import Kind, file_name
-from records import RecordsError
 from tests.downconvert.spark.exporting import archived, exported
-from tests.downconvert.spark.in_process import SESSION, without_spark
+from tests.downconvert.spark.in_process import SESSION, in_process, without_spark
 from tests.downconvert.spark.reading import partition
 from tests.downconvert.storage.logs import batch
 
@@ -194,20 +193,26 @@ def test_unmoved_files_of_killed_runs_are_removed(tmp_path: Path) -> None:
 def test_a_run_that_fails_leaves_nothing_in_the_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has already written files of the log before the damaged one."""
-    partition(tmp_path / "logs", batch(0, timestamp=DAY), "a-0")
-    directory = partition(tmp_path / "logs", batch(0)[:-1] + b"?", "b-0")
-    partition(tmp_path / "logs", batch(1), "b-0", 1)
+    """Its tasks have written their files."""
+    partition(tmp_path / "logs", batch(0, 1, timestamp=DAY), "a-0")
     logs, target = chosen([str(tmp_path / "logs")], ()), tmp_path / "lake"
     without_spark(monkeypatch)
     monkeypatch.setattr(export_directory, "archive_of", lambda *_: None)
     monkeypatch.setattr(export_directory, "counts", lambda _, written: written)
     settings = Settings(past_high_watermark=True)
-    with pytest.raises((RecordsError, JobError)):
-        add_to(SESSION, logs, target, settings, no_step)
-    assert not [*target.glob("*")]
-    (directory / file_name(0, Kind.LOG)).write_bytes(batch(0))
-    logs = chosen([str(tmp_path / "logs")], ())
+    written = []
+
+    def stopped(*given: Any) -> Any:
+        in_process(*given)
+        written.extend(target.rglob("*.parquet"))
+        raise JobError("Spark has stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(export_stored, "run_tasks", stopped)
+        with pytest.raises(JobError, match="Spark has stopped"):
+            add_to(SESSION, logs, target, settings, no_step)
+    assert len(written) == 1
+    assert not [*target.rglob("*")]
     add_to(SESSION, logs, target, settings, no_step)
-    assert [row[:3] for row in archived(target)] == [("a", 0, 0), ("b", 0, 0), ("b", 0, 1)]
+    assert [row[:3] for row in archived(target)] == [("a", 0, 0), ("a", 0, 1)]
     assert not [*target.glob(f"{STAGING}*")]

@@ -15,7 +15,6 @@ from downconvert.spark.logs import trees
 from downconvert.spark.logs.trees import find_directories
 from downconvert.spark.stream import followed_mounted
 from downconvert.storage.names import Kind, TopicPartition, file_name, parse_partition
-from tests.downconvert.spark.descriptors import open_below
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -218,16 +217,3 @@ def test_damage_at_a_segments_beginning_is_passed_by_a_stream_with_a_limit(tmp_p
     for _ in range(4):
         places.append(source.latestOffset(places[-1], limit))
     assert [place["a"]["0"] for place in places] == [0, 2, 4, 6, 6]
-
-
-def test_a_stream_that_has_stopped_has_no_file_open(tmp_path: Path) -> None:
-    for name in ("a-0", "b-0"):
-        for base in (0, 5):
-            indexed_segment(tmp_path / name, base, *(batch(at) for at in range(base, base + 5)))
-    source = stream(tmp_path)
-    start = {name: {"0": 0} for name in "ab"}
-    end = source.latestOffset(start)
-    assert len(read(source, start, end)) == 20
-    assert open_below(tmp_path)  # those of the last segments
-    source.stop()
-    assert open_below(tmp_path) == []

@@ -43,7 +43,7 @@ def row(
 
 
 def test_rows_of_a_topic_add_up() -> None:
-    sums = dict(zip(SUMS, range(100, 200), strict=False))
+    sums: dict[str, Any] = dict(zip(SUMS, range(100, 200), strict=False))
     found = summarise(
         [
             row("b", 0, bytes=10, records=1, oldest=70, newest=80, **sums),
@@ -77,7 +77,7 @@ def test_a_topic_names_its_first_damages(counts: tuple[int, ...]) -> None:
 def test_a_sample_stands_for_all_bytes_of_its_format_and_codec() -> None:
     """Control batches are not in a sample. Old compressed messages do not say how many they hold:
     `uncounted_bytes` are of those."""
-    sample = {"sampled_bytes": 50, "sampled_records": 4, "sampled_payload": 30}
+    sample: dict[str, Any] = {"sampled_bytes": 50, "sampled_records": 4, "sampled_payload": 30}
     sample["sampled_with_headers"] = 3
     v1 = {"cpu_seconds": 0.5, "bytes_out": 60, "buffers": 7, "temporary": 8}
     v0 = {"cpu_seconds": 0.25, "bytes_out": 40, "buffers": 5, "temporary": 9}

@@ -200,7 +200,7 @@ def test_a_run_that_fails_leaves_nothing_in_the_target(
     monkeypatch.setattr(export_directory, "archive_of", lambda *_: None)
     monkeypatch.setattr(export_directory, "counts", lambda _, written: written)
     settings = Settings(past_high_watermark=True)
-    written = []
+    written: list[Path] = []
 
     def stopped(*given: Any) -> Any:
         in_process(*given)

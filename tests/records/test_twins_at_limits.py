@@ -18,6 +18,7 @@ from records.formats import BATCH_HEADER_SIZE, LOG_APPEND_TIME, V0, V1, V2, Code
 from records.kernel import COUNTER, MEMORY, PLAIN, ROW_FIELDS, ROW_SIZE, Recodes
 from records.record import ROW
 from records.units import MiB
+from records.varint import varint
 from tests.damage import spliced
 
 from .examples import batch, message, record
@@ -82,6 +83,25 @@ def test_every_byte_may_be_any_number(name: str) -> None:
     for job, other in zip(jobs(entered), changed(data), strict=False):
         found = [trace(kernel.Transcoder, job, other) for kernel in KERNELS]
         assert found[0] == found[1], (job, other)
+
+
+def test_each_size_in_a_record_may_have_any_value() -> None:
+    """Up to two bytes above what is left for it, whole and a byte at a time. A window that ends
+    within the record asks for its head, and a key may fill all of the record."""
+    sizes = {"key": 3, "value": 4, "headers": 1, "name": 2, "content": 2}
+    for name, number in product(sizes, range(-2, 24)):
+        key, value, headers, header, content = map(varint, {**sizes, name: number}.values())
+        body = b"\0\0\0" + key + b"key" + value + b"four" + headers + header + b"h1" + content
+        body += b"v1"
+        data = varint(len(body)) + body
+        for entered, source in ((None, batch(data)), (Entered(BATCH), data)):
+            for job in (
+                Job(entered=entered),
+                Job("columns", entered=entered, windows=(1,)),
+                Job(entered=entered, windows=(1,), first_offset=6, handles_large=True),
+            ):
+                found = [trace(kernel.Transcoder, job, source) for kernel in KERNELS]
+                assert found[0] == found[1], (job, name, number)
 
 
 @pytest.mark.parametrize("size", range(70))

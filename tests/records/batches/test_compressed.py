@@ -5,11 +5,13 @@ from typing import Final
 
 import pytest
 
-from records import Codec, CorruptRecordsError, MemoryRecords, Record, build
+from records import Codec, CorruptRecordsError, MemoryRecords, Record, build, read
 from records.batches.compressed import CompressedBytes, DecompressedWindow
+from records.batches.reader import read_rows
 from records.batches.wrapper import build_wrapper
+from records.codecs import compress
 from records.files.source import TRUNCATED, Records
-from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.formats import BATCH_HEADER_SIZE, PREFIX, V0, V1, V2
 from records.kernel import Buffer
 from tests.damage import damaged
 
@@ -57,6 +59,21 @@ def test_decompressing_at_once_and_through_a_window_gives_the_same_bytes(
     assert at_once is not None
     assert BODY in bytes(at_once)
     assert everything(found) == bytes(at_once)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_a_compressed_batch_may_have_no_records(codec: Codec) -> None:
+    """Only a negative count is damage. Compaction clears the codec, but other programs may not."""
+    empty = compress(codec, b"", magic=V2, compression_level="kafka")
+    size = BATCH_HEADER_SIZE + len(empty)
+    good = damaged(batch(codec=codec)[:BATCH_HEADER_SIZE] + empty, field="records_count", to=0)
+    entry = damaged(good, field="size", to=size - PREFIX.size)
+    records = records_of(entry)
+    header = next(records.batches())
+    assert everything(CompressedBytes.of(records, header)) == b""
+    assert list(read(records)) == list(read_rows(records, header)) == []
+    with pytest.raises(CorruptRecordsError, match="negative record count"):
+        compressed(damaged(entry, field="records_count", to=-1))
 
 
 def test_only_small_valid_data_is_decompressed_at_once() -> None:

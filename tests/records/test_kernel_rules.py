@@ -76,9 +76,11 @@ def test_empty_batches_and_control_batches_are_dropped(kernel: ModuleType, log: 
 
 @each_kernel
 def test_a_batch_below_the_first_offset_is_dropped_unread(kernel: ModuleType) -> None:
-    damaged_inside = batch(b"\xff" * 9, record(1), last_offset_delta=4)
-    found = trace(kernel.Transcoder, Job(first_offset=5), damaged_inside)
-    assert (found.outcome, found.produced) == (Outcome.END, 0)
+    """More records than bytes are damage only in a batch that is entered."""
+    for count in 2, 2**31 - 1:
+        log = batch(b"\xff" * 9, record(1), last_offset_delta=4, records_count=count)
+        found = trace(kernel.Transcoder, Job(first_offset=5), log)
+        assert (found.outcome, found.produced) == (Outcome.END, 0)
 
 
 @each_kernel

@@ -117,6 +117,20 @@ def test_a_log_after_anything_that_was_entered() -> None:
         assert states[0] == states[1], (entered, to_inside, wrapper, first_offset, to_magic, work)
 
 
+@pytest.mark.parametrize("work", ["transcode", "columns"])
+def test_a_batch_of_a_log_of_any_header(work: Any) -> None:
+    """A header may break several rules at once. The first one decides."""
+    kinds = 0, TRANSACTIONAL, CONTROL, CONTROL | TRANSACTIONAL, Codec.LZ4, Codec.LZ4 | CONTROL
+    for kind, count, last_delta, first_offset, stops, accepts in product(
+        kinds, (-1, 0, 1, 2, 99), (-1, 0, 7), (0, 1, 8, 9), sides, sides
+    ):
+        fields = {"records_count": count, "last_offset_delta": last_delta, "attributes": kind}
+        log = damaged(batch(record(0)), **fields) + message(V0, 9)
+        allows = [accepts]
+        job = Job(work, first_offset=first_offset, stop_transactional=stops, allows=allows)
+        assert_same_traces(job, log)
+
+
 # --- compressed entries
 
 

@@ -129,11 +129,9 @@ fn is_all(reached: Progress, source: &[u8]) -> bool {
 
 /// The first entry of `bytes`, if it is whole.
 pub fn first_entry(bytes: &[u8]) -> Option<&[u8]> {
-    let head: &[u8; ENTRY_HEAD_SIZE] = bytes.first_chunk()?;
-    let (_, size) = prefix(head);
+    let (_, size) = prefix(bytes.first_chunk::<PREFIX_SIZE>()?);
     let size = usize::try_from(size).ok()?;
-    let entry = bytes.get(..PREFIX_SIZE.checked_add(size)?)?;
-    (entry.len() > ENTRY_HEAD_SIZE).then_some(entry)
+    bytes.get(..PREFIX_SIZE.checked_add(size)?)
 }
 
 /// Reads the whole entries in a window, up to one that is not ordinary or does not fit. Returns the

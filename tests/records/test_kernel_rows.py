@@ -301,6 +301,20 @@ def test_entries_are_read_up_to_one_that_is_not_whole(twin: ModuleType) -> None:
     assert consumed == len(log) - len(GAPS) + 1
 
 
+@pytest.mark.parametrize("magic", [0, 1, 2, 255])
+def test_an_entry_smaller_than_a_message_is_left(twin: ModuleType, magic: int) -> None:
+    """Its head may reach into the next entry, or past the end."""
+    for size in range(-2, 14):
+        entry = bytes(8) + size.to_bytes(4, signed=True) + bytes(4) + bytes([magic]) + bytes(9)
+        entry = entry[: 12 + max(size, 0)]
+        for after in b"", OFFSET.pack(1), GAPS:
+            log = entry + after
+            columns = twin.ArrowColumns(9, 1000, True, True, True, EVERY, EVERY)
+            assert twin.read_entries(log, 0, len(log), False, True, 1000) == ([], 0)
+            assert columns.add_entries(log, 0, len(log), False, True, 1000) == (0, False)
+            assert twin.summarize_batch(log, 0, len(entry), 1000) is None
+
+
 @pytest.mark.parametrize("kind", ["does not fit", "is damaged"])
 @pytest.mark.parametrize("before", [0, 1])
 def test_an_entry_that_is_left_to_the_caller_leaves_no_rows(

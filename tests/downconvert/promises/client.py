@@ -37,6 +37,8 @@ class Client:
         self._random = random
         self._steps: Steps[LazyDownConvertRecords] | None = None
         self._send: LazyDownConvertSend | None = None
+        self._is_whole = False  # as the answer says of itself
+        self._head = b""  # as it said that it begins
         self._fetched = 0  # answers
         self._idle = 0  # turns
         self._left = 0  # times, since the last answer
@@ -126,6 +128,8 @@ class Client:
         self._send = lazy.to_send(self._limit)
         size = lazy.size if self._limit is None else min(self._limit, lazy.size)
         promised(self._send.size == size, "a send is as long as promised", size)
+        self._is_whole = lazy.is_whole and size == lazy.size
+        self._head = bytes(lazy.head())[:size]
         self._channel = any_channel(self._random, size)
         if self._random.random() < 0.1:
             self._meanwhile = Meanwhile(lazy.to_send(self._limit))
@@ -176,13 +180,23 @@ class Client:
 
     def _check(self, send: LazyDownConvertSend) -> None:
         answer = self._lost + self._channel.taken
+        promised(answer.startswith(self._head), "an answer begins as it says", len(self._head))
+        stats = send.stats
+        promised(stats.bytes_out == len(answer), "all bytes are counted", stats)
         if self._meanwhile is not None:
             same = self._meanwhile.join() == answer
             promised(same, "another thread is sent the same", len(answer))
         self._send = None
         self._leave_channel()
         self._world.check(
-            self._asks, self._offset, self._part, answer, size=send.size, limit=self._limit
+            self._asks,
+            self._offset,
+            self._part,
+            answer,
+            size=send.size,
+            limit=self._limit,
+            is_whole=self._is_whole,
+            stats=stats,
         )
         self._go_on(answer)
 

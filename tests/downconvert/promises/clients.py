@@ -43,6 +43,11 @@ class Asks:
         """Whether the client reads committed records only."""
         return self.policy.isolation == "read_committed"
 
+    @property
+    def has_everything(self) -> bool:
+        """Whether no answer ends early: the next could not begin inside of a batch."""
+        return self.policy.size == "exact" and not self.policy.trim_compressed
+
 
 def any_policy(random: Random, *, is_kafka: bool, is_committed: bool) -> ConversionPolicy:
     chunk_size = random.choice(CHUNK_SIZES)

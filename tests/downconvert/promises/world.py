@@ -19,7 +19,13 @@ from typing import Final
 
 import pytest
 
-from downconvert import AbortedTransaction, LazyDownConvertRecords, eager
+from downconvert import (
+    AbortedTransaction,
+    ConversionStats,
+    LazyDownConvertRecords,
+    convert,
+    eager,
+)
 from downconvert.conversion import made, plan
 from downconvert.conversion.filler import filler
 from downconvert.conversion.made import ENOUGH
@@ -62,6 +68,7 @@ class World:
         self.answers = 0  # that were checked
         self._alone: dict[object, bytes] = {}
         self._converted: dict[object, bytes] = {}
+        self._counted: dict[object, ConversionStats] = {}
         offsets = [each[0] for each in self.log.truth] or [0]
         self.clients = []
         for _ in range(random.choice((1, 2, 4))):
@@ -181,6 +188,8 @@ class World:
         *,
         size: int,
         limit: int | None,
+        is_whole: bool,
+        stats: ConversionStats,
     ) -> None:
         """BrokenPromiseError: this is not what the client was to get."""
         self.answers += 1
@@ -190,7 +199,9 @@ class World:
         promised(answer == alone, "what is sent is what would be alone", len(answer), len(alone))
         if self._has_twin:
             self._check_twins(asks, offset, part)
-        self._check_whole(asks, offset, part, answer)
+        self._check_whole(asks, offset, part, answer, stats.filler_bytes)
+        if is_whole or (limit is None and asks.has_everything):
+            self._check_all(asks, offset, part, answer, stats)
         found = delivered(answer, offset)
         truth = self.expected(asks, offset)
         promised(found == truth[: len(found)], "a fetch begins with what is next", offset)
@@ -214,7 +225,26 @@ class World:
         truth = self.expected(asks, offset)
         promised(found == truth[: len(found)], "what was sent is in the log", offset)
 
-    def _check_whole(self, asks: Asks, offset: int, part: tuple[int, int], answer: bytes) -> None:
+    def _check_all(
+        self,
+        asks: Asks,
+        offset: int,
+        part: tuple[int, int],
+        answer: bytes,
+        stats: ConversionStats,
+    ) -> None:
+        """BrokenPromiseError: something is missing in the answer, or counted differently than in a
+        conversion without a promise."""
+        promised(answer == self._whole(asks, offset, part), "a whole answer has everything")
+        counted, *same = (
+            (each.records_converted, each.batches_converted, each.bytes_in, each.temporary_bytes)
+            for each in (stats, self._counted[self._key(asks, offset, part)])
+        )
+        promised([counted] == same, "all conversions count the same", counted, same)
+
+    def _check_whole(
+        self, asks: Asks, offset: int, part: tuple[int, int], answer: bytes, filler_bytes: int
+    ) -> None:
         """BrokenPromiseError: there is something else than the beginning of the conversion, or
         filler in its place."""
         whole = self._whole(asks, offset, part)
@@ -226,6 +256,7 @@ class World:
         while len(filled) < left:
             filled += filler(left - len(filled))
         promised(answer[len(converted) :] == filled, "what is missing is filled up", left)
+        promised(left == filler_bytes, "the filler is counted", left, filler_bytes)
 
     def _check_twins(self, asks: Asks, offset: int, part: tuple[int, int]) -> None:
         """BrokenPromiseError: the kernels convert differently."""
@@ -261,12 +292,17 @@ class World:
 
     def _whole(self, asks: Asks, offset: int, part: tuple[int, int]) -> bytes:
         """All that the part becomes."""
-        policy = replace(asks.policy, size="exact")
-        key = (asks.to_magic, offset, part, policy)
+        key = self._key(asks, offset, part)
         if key not in self._converted:
             records, aborted = MemoryRecords(self.bytes_of(*part)), self.aborted(asks, part[0])
-            self._converted[key] = eager(records, asks.to_magic, offset, policy, aborted=aborted)
+            conversion = convert(records, asks.to_magic, offset, asks.policy, aborted=aborted)
+            self._converted[key] = b"".join(conversion)
+            self._counted[key] = conversion.stats
         return self._converted[key]
+
+    @staticmethod
+    def _key(asks: Asks, offset: int, part: tuple[int, int]) -> object:
+        return asks.to_magic, offset, part, replace(asks.policy, size="exact")
 
     def _own_sizes(self, asks: Asks, offset: int, part: tuple[int, int]) -> list[tuple[int, int]]:
         """The last offset and the size of each message that the part becomes."""

@@ -68,7 +68,7 @@ impl Transcoder {
         let Workspace { recoding, sending } = workspace;
         let Sending { window, target: chunks, rest } = sending;
         let log = LogWindow::new(input, window);
-        let Some(mut outlet) = Outlet::new(target, chunks, rest, limits.chunk_size) else {
+        let Some(mut outlet) = Outlet::new(target, chunks, rest, limits) else {
             return Advanced { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
         };
         let (consumed, mut outcome) = self.convert(log, limits, recoding, &mut outlet);

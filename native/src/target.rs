@@ -4,6 +4,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use crate::advance::Limits;
 use crate::outcome::Progress;
 use crate::transcoder::Transcoder;
 use crate::workspace;
@@ -37,7 +38,7 @@ pub struct Outlet<'a, 'b> {
     target: Target<'b>,
     chunks: &'a mut [u8],
     filled: usize,
-    /// Bytes that the channel would take after the last write, if it knows.
+    /// Bytes that the channel would take after the last write, if it knows and it matters.
     room: Option<usize>,
     /// Bytes of source in a chunk.
     chunk_size: usize,
@@ -54,12 +55,13 @@ impl<'a, 'b> Outlet<'a, 'b> {
         target: Target<'b>,
         chunks: &'a mut Vec<u8>,
         rest: &'a mut Vec<u8>,
-        chunk_size: usize,
+        &Limits { chunk_size, budget, .. }: &Limits,
     ) -> Option<Self> {
         rest.clear();
+        let is_alone = budget <= chunk_size as u64; // the first chunk uses up the budget
         let (room, size) = match &target {
-            Target::Channel(channel) => (channel.room(), chunk_size.saturating_mul(2)),
-            Target::Memory => (None, chunk_size.saturating_mul(2)),
+            Target::Channel(channel) if !is_alone => (channel.room(), chunk_size.saturating_mul(2)),
+            Target::Channel(_) | Target::Memory => (None, chunk_size.saturating_mul(2)),
             Target::Counter => (None, 0),
         };
         let gathered = if room.is_some() { GATHERED_MAX } else { 0 };
@@ -159,7 +161,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
                 0
             }
         };
-        self.room = channel.room();
+        self.room = self.room.and_then(|_| channel.room());
         self.written += taken as u64;
         self.rest.extend_from_slice(&messages[taken..]);
         taken == messages.len()

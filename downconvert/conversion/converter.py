@@ -55,7 +55,7 @@ MEASURED_CHUNK_SIZE: Final = 128 * KiB
 MEASURED_SIZE: Final = MiB
 MESSAGES_SIZE: Final = 64 * KiB  # bytes made in a step if no client waits for a size
 
-NOTHING: Final = Progress(0, 0, LIMIT)
+NOTHING: Final[Progress] = 0, 0, LIMIT, None, 0
 
 
 class Converter:
@@ -110,15 +110,17 @@ class Converter:
             else:
                 chunk_size = MEASURED_CHUNK_SIZE if target is COUNTED else self._chunk_size
                 done = self._engine.advance(self.position, end, chunk_size, target, room, budget)
-                self.position += done.consumed
-                if done.rest:
-                    self._largest = max(self._largest, len(done.rest))
-                goes_on = done.outcome in GOES_ON
-                if not goes_on and done.outcome != END:
-                    self._due = done.outcome
-                if done.size or done.rest or goes_on:
+                consumed, size, outcome, rest, _ = done
+                self.position += consumed
+                if rest:
+                    self._largest = max(self._largest, len(rest))
+                if outcome in GOES_ON:
                     return done
-                if done.outcome == END:
+                if outcome != END:
+                    self._due = outcome
+                if size or rest:
+                    return done
+                if outcome == END:
                     return None
             if self.position - begin >= self._chunk_size:
                 return NOTHING
@@ -128,19 +130,22 @@ class Converter:
         the next ones are requested."""
         call = end, IN_MEMORY, RESPONSE_SIZE_MAX, MESSAGES_SIZE
         while (done := self.advance(*call)) is not None:
-            if done.rest:
-                yield done.rest
+            _, _, _, messages, _ = done
+            if messages:
+                yield messages
 
     def measured(self, end: int) -> Iterator[int]:
         """The sizes of the messages up to `end`, or up to the first that must be made."""
         while done := self.advance(end, COUNTED, RESPONSE_SIZE_MAX, MEASURED_SIZE):
-            yield done.size
+            _, size, _, _, _ = done
+            yield size
 
     def sizes(self, end: int) -> Iterator[int]:
         """The sizes of all messages up to `end`. Some are made for that."""
         yield from self.measured(end)
         while done := self.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, MESSAGES_SIZE):
-            yield done.size
+            _, size, _, _, _ = done
+            yield size
 
     @property
     def is_between(self) -> bool:
@@ -193,9 +198,9 @@ class Converter:
             return None
         self._largest = max(self._largest, self._streamed.held_bytes)
         if target is COUNTED:
-            return Progress(0, size, LIMIT)
+            return 0, size, LIMIT, None, 0
         piece = self._streamed.ready[:size]
-        return Progress(0, size if target is IN_MEMORY else 0, LIMIT, piece)
+        return 0, size if target is IN_MEMORY else 0, LIMIT, piece, 0
 
     def _decide(self, due: int, end: int, *, is_measuring: bool) -> bool:
         """Acts on the kernel's reason to stop. False if the next messages cannot be measured, but

@@ -8,7 +8,7 @@ Not here: decisions, the position (converter.py), what the kernel leaves to Pyth
 
 import io
 import sys
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from records import backend
 from records.files.source import Records
@@ -36,16 +36,9 @@ COMPRESSED_WEIGHT: Final = 8
 LARGE_CHUNK_SIZE: Final = 64 * KiB
 
 
-class Progress(NamedTuple):
-    """consumed: bytes of the records. size: bytes that the target took. rest: bytes that a channel
-    has not taken, or all bytes made in memory. error: why the channel took no more, as errno, or
-    0."""
-
-    consumed: int
-    size: int
-    outcome: int
-    rest: Buffer | None = None
-    error: int = 0
+# Bytes of the records consumed, bytes that the target took, the outcome, bytes (all made in memory,
+# or those that a channel has not taken), and why the channel took no more (errno, or 0).
+Progress: TypeAlias = tuple[int, int, int, Buffer | None, int]
 
 
 class Engine:
@@ -73,15 +66,16 @@ class Engine:
         """Converts from `position` up to `end`, at most `room` bytes, and no other chunk after
         `budget` bytes."""
         if self._view is not None:
-            source: int | Buffer = self._view
-            origin = 0
+            source, origin = self._view, 0
         elif self._is_file:
             file = self._records.file  # held during the call: another thread may close it
             source, origin = file.fileno(), self._records.origin
         else:
             return self._advance_window(position, end, chunk_size, target, room, budget)
-        span = origin + position, origin + end
-        return Progress(*self.transcoder.advance(source, *span, chunk_size, *target, room, budget))
+        descriptor, is_socket = target
+        return self.transcoder.advance(
+            source, origin + position, origin + end, chunk_size, descriptor, is_socket, room, budget
+        )
 
     def _advance_window(
         self, position: int, end: int, chunk_size: int, target: Target, room: int, budget: int
@@ -93,12 +87,12 @@ class Engine:
             view = memoryview(window)
             source = view[: self._records.read_into(view[:left], position)]
             call = source, 0, left, chunk_size, *target, room, budget
-            done = Progress(*self.transcoder.advance(*call))
+            consumed, size, outcome, rest, error = self.transcoder.advance(*call)
         finally:
             buffers.release(window)
-        if done.outcome == SOURCE and done.consumed:
-            return done._replace(outcome=LIMIT)
-        return done
+        if outcome == SOURCE and consumed:
+            outcome = LIMIT
+        return consumed, size, outcome, rest, error
 
     def counts(self, consumed: int) -> Counts:
         """The kernel's counts so far. `consumed`: bytes of the records converted for them."""
@@ -114,6 +108,5 @@ def descriptor_of(channel: Any) -> Target | None:
     socket = sys.modules.get("socket")
     if socket is None or type(channel) is not socket.socket:
         return None
-    if channel.gettimeout() or channel.fileno() < 0:
-        return None
-    return channel.fileno(), True
+    descriptor = channel.fileno()
+    return None if descriptor < 0 or channel.gettimeout() else (descriptor, True)

@@ -165,8 +165,9 @@ def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -
         made.seconds += clock() - started
         if progress is None:
             return True
-        made.add(progress.rest or b"", is_whole=converter.is_between)
-        if progress.outcome == END:
+        _, _, outcome, messages, _ = progress
+        made.add(messages or b"", is_whole=converter.is_between)
+        if outcome == END:
             return True
         before, done = done, converter.work
         yield max(done - before, 1 if converter.is_between else ENTRY_WORK_MIN)

@@ -19,7 +19,7 @@ from records.files.source import Records
 from records.units import MiB
 
 from .converter import Converter
-from .engine import CHANNEL, IN_MEMORY, LIMIT, Progress, Target, descriptor_of
+from .engine import CHANNEL, IN_MEMORY, LIMIT, Target, descriptor_of
 from .filler import filler
 from .plan import Plan, ends
 from .request import Request
@@ -132,76 +132,72 @@ class LazyDownConvertSend:
         written."""
         if self._error is not None:
             raise self._error.with_traceback(None)  # the first traceback would grow
-        converter, sent = self._converter, self._sent
+        converter, sent, pending = self._converter, self._sent, self._pending
         if converter is None:
             self._write_pending(channel, self._chunk_size if budget is None else budget)
             return self._sent - sent
         target = descriptor_of(channel) or IN_MEMORY
-        position = converter.position
-        steps, steps_max = 0, UNPRODUCTIVE_MAX // max(self._chunk_size, STEP_SIZE) or 1
-        enough = ONE_CHUNK if budget is None else budget
+        left = enough = ONE_CHUNK if budget is None else budget
+        # A chunk of records may be passed, even if the budget is smaller.
+        position = converter.position + max(self._chunk_size - enough, 0)
+        wasted = 0
         try:
-            while self._sent < self.size and steps < steps_max:
-                done, passed = self._sent - sent, converter.position - position
-                if done >= enough or passed >= max(enough, self._chunk_size):
-                    break
-                before = self._sent
+            while left > 0 and (before := self._sent) < self.size and wasted < UNPRODUCTIVE_MAX:
                 is_full = False
-                if not self._pending.left:
+                if not pending.left:
                     # The kernel writes several chunks at once to a socket. The first chunk is
                     # written alone, so that the client's first byte comes early.
                     is_first = target[1] and not before
-                    left = ONE_CHUNK if is_first else max(enough - max(done, passed), ONE_CHUNK)
-                    is_full = self._convert(converter, target, left)
-                if self._pending.left and not is_full:
-                    self._write_pending(channel)
-                steps += self._sent == before
-                if self._pending.left:
-                    break
+                    is_full = self._convert(converter, target, ONE_CHUNK if is_first else left)
+                if pending.left:
+                    if not is_full:
+                        self._write_pending(channel)
+                    if pending.left:
+                        break
+                left = enough - max(self._sent - sent, converter.position - position)
+                if self._sent == before:
+                    wasted += max(self._chunk_size, STEP_SIZE)
         finally:
-            if (budget is not None or self._pending.left) and converter.is_between:
+            if (budget is not None or pending.left) and converter.is_between:
                 # Only a copy of the bytes that the channel has not taken is held.
-                self._pending.copy()
+                pending.copy()
                 converter.release()
         return self._sent - sent
 
     def _convert(self, converter: Converter, target: Target, budget: int) -> bool:
         """Converts some more. Returns whether the channel is full."""
         started = self._clock()
-        remaining = self.size - self._sent
+        room = self.size - self._sent
         if target is IN_MEMORY:
             budget = ONE_CHUNK  # one write
         try:
-            done = self._next(converter, target, remaining, budget)
-            rest = memoryview(done.rest or b"")
-            if len(rest) > remaining:
+            while (done := converter.advance(self._end, target, room, budget)) is None:
+                end = next(self._ends, None)
+                if end is None:
+                    done = 0, 0, LIMIT, self._after(converter, room), 0
+                    break
+                self._end = end
+            _, size, outcome, messages, error = done
+            rest = NOTHING if messages is None else memoryview(messages)
+            if len(rest) > room:
                 if self._cuts_no_message:
                     raise CorruptRecordsError(CHANGED, converter.error_position)
-                rest = rest[:remaining]
-        except BaseException as error:
+                rest = rest[:room]
+        except BaseException as failure:
             self._finish()
-            self._error = error
+            self._error = failure
             raise
         self._seconds += self._clock() - started
         self._pending.left = rest
         if target is IN_MEMORY:
             return False
-        self._note_sent(done.size)
-        if done.error and done.error != errno.EINTR:
-            raise OSError(done.error, os.strerror(done.error))
-        return done.outcome == CHANNEL
+        self._note_sent(size)
+        if error and error != errno.EINTR:
+            raise OSError(error, os.strerror(error))
+        return outcome == CHANNEL
 
-    def _next(self, converter: Converter, target: Target, room: int, budget: int) -> Progress:
-        """Converts the next part, at most `room` bytes. The messages made before follow it, and
-        then filler."""
-        while True:
-            done = converter.advance(self._end, target, room, budget)
-            if done is not None:
-                return done
-            end = next(self._ends, None)
-            if end is None:
-                break
-            self._end = end
+    def _after(self, converter: Converter, room: int) -> memoryview:
+        """The next bytes after the converted ones: the messages made before, then filler."""
         if self._held:
             piece, self._held = self._held[: self._chunk_size], self._held[self._chunk_size :]
         elif self._is_exact:
@@ -209,7 +205,7 @@ class LazyDownConvertSend:
         else:
             piece = memoryview(filler(room))
             self._filler_bytes += len(piece)
-        return Progress(0, 0, LIMIT, piece)
+        return piece
 
     def _write_pending(self, channel: Any, size_max: int | None = None) -> None:
         self._note_sent(self._pending.write_to(channel, size_max))

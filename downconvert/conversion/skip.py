@@ -64,9 +64,11 @@ def _skipped_by_kernel(
     engine = Engine(records, Request(to_magic, first_offset, policy))
     before = boundary = position = start
     while position < records.size:
-        done = engine.advance(position, records.size, WINDOW_SIZE, COUNTED, NO_ROOM, WINDOW_SIZE)
-        position += done.consumed
-        if done.outcome != LIMIT or not done.consumed:
+        consumed, _, outcome, _, _ = engine.advance(
+            position, records.size, WINDOW_SIZE, COUNTED, NO_ROOM, WINDOW_SIZE
+        )
+        position += consumed
+        if outcome != LIMIT or not consumed:
             break
         if not engine.transcoder.in_batch:
             before, boundary = boundary, position

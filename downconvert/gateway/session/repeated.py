@@ -187,7 +187,8 @@ class RepeatedFetch:
         made = bytearray()
         try:
             while done := converter.advance(size, IN_MEMORY, RESPONSE_SIZE_MAX, size_max):
-                made += done.rest or b""
+                _, _, _, messages, _ = done
+                made += messages or b""
                 if len(made) > size_max or converter.work > WORK_A_TURN:
                     return None
             count = converter.counts.records

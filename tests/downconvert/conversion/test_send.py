@@ -9,6 +9,7 @@ import pytest
 from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
 from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
 from records.units import KiB, MiB
+from tests.python_calls import python_calls
 
 from .channels import Everything, OneByte, RandomSizes, sent
 
@@ -283,3 +284,22 @@ def test_temporary_bytes_count_the_last_batch_too_where_it_is_streamed():
     send = LazyDownConvertRecords(MemoryRecords(batch), 1, policy=policy).to_send()
     sent(send)
     assert send.stats.temporary_bytes == len(batch) + send.size
+
+
+def test_a_chunk_takes_few_calls_of_python(tmp_path):
+    path = tmp_path / "00000000000000000000.log"
+    records = [Record(offset=n, timestamp=n, value=bytes(1000)) for n in range(500)]
+    path.write_bytes(build(records, magic=2))
+    with FileRecords.open(path) as log, (tmp_path / "out").open("wb", buffering=0) as channel:
+        send = LazyDownConvertRecords(log, 1).to_send()
+        chunks = 0
+
+        def write() -> None:
+            nonlocal chunks
+            while not send.completed:
+                send.write_to(channel)
+                chunks += 1
+
+        calls = python_calls(write)
+        assert chunks > 30
+        assert calls <= 8.5 * chunks  # one of them is `completed`

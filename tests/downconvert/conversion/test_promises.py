@@ -109,6 +109,27 @@ def test_a_send_that_has_failed_holds_no_buffers(tmp_path: Path) -> None:
     assert held < 8 * (64 + 64 + 192 + 128) * KiB + 40 * 8 * KiB
 
 
+def test_a_send_holds_no_buffers_between_two_turns() -> None:
+    """The large batch is decompressed a window at a time, and the plain ones follow it."""
+    plain = b"".join(batch(100 + 20 * n, size=2_000) for n in range(8))
+    log = MemoryRecords(batch(0, Codec.ZSTD, size=10_000) + plain)
+    lazy = LazyDownConvertRecords(log, 1, 0, ConversionPolicy(recode={"zstd": "none"}))
+    waiting = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            send, channel = lazy.to_send(), Everything()
+            while send.remaining > 200 * KiB:  # of the plain ones
+                send.write_to(channel, 16 * KiB)
+            channel.taken.clear()
+            waiting.append(send)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not any(send.completed for send in waiting)
+    assert held < 8 * (32 + 64 + 128) * KiB + 40 * 8 * KiB
+
+
 # --- the largest response
 
 

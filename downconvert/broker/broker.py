@@ -26,7 +26,7 @@ from downconvert.protocol.errors import (
     ExpiredSessionError,
     FailedLoginError,
 )
-from downconvert.protocol.known_requests import KnownRequests, header_of, key_of
+from downconvert.protocol.known_requests import CORRELATION_ID, CORRELATION_ID_AT, KnownRequests
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
@@ -82,9 +82,8 @@ class Broker(BrokerState):
         client.requests += 1
         if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
-        key = key_of(frame)
-        known = None if key is None else self._known.find(key)
-        header = parse_header(frame) if known is None else header_of(known, frame)
+        key, known = self._known.find(frame)
+        header = parse_header(frame) if known is None else known.header
         client_id = (header.client_id or "")[:NAME_MAX]
         if client_id != client.client_id:
             client.client_id, client.labels = client_id, None
@@ -114,7 +113,7 @@ class Broker(BrokerState):
             request = parse_body(header, memoryview(bytes(frame)))
             self._known.keep(key, request)
         exchange = self.exchange_type(client, request, now, on_done, mine)
-        exchange.header = header
+        (exchange.correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
         self.metrics.received(exchange)
         if access is not None and access.has_rates:
             exchange.quota = self._quota(exchange, access)
@@ -128,7 +127,7 @@ class Broker(BrokerState):
             raise
         if owner is None:
             self.complete_due(now)
-        elif self.purgatory.has_news:
+        elif self.purgatory.notified:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
 
@@ -246,14 +245,11 @@ class Broker(BrokerState):
         if exchange.holds_turns:
             self.chunk_budget.release(exchange.client.id)
             self.planning_slots.release(exchange.client.id)
-        if now is not None:
-            self.metrics.finished(exchange, now)
+        self.metrics.finished(exchange, now)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
-        if exchange.send is not None:
-            self.metrics.sent(exchange)
-            if exchange.send.records:
-                exchange.send.close()
+        if exchange.send is not None and exchange.send.records:
+            exchange.send.close()
 
     # --- deadlines and turns
 

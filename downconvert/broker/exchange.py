@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from downconvert.access.credentials import Proved
 from downconvert.access.permissions import Permission
 from downconvert.access.rights import Access
-from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.error_codes import error_counter
 from downconvert.protocol.requests import Request
 from downconvert.protocol.responses import (
     LENGTH_SIZE,
@@ -93,7 +93,7 @@ class Exchange:
     ) -> None:
         self.client = client
         self.request = request  # an earlier one, if it had the same bytes
-        self.header = request.header  # its own
+        self.correlation_id = request.header.correlation_id  # its own is set after this
         self.received = received  # seconds, of the broker's clock
         self.now = received  # the time of the last step
         self.on_done = on_done  # called by the code that answers
@@ -165,18 +165,20 @@ class Exchange:
         """Responds, in another version than the request's if the client's version is unknown."""
         if self.permission is not None:
             self.permission.complete(body)
-        self.errors = error_codes(self.request.api, body)
-        send = response(self.header, body, version)
+        header, number = self.request.header, self.correlation_id
+        self.errors = error_counter(header.api)(body)
+        send = response(header, body, version, correlation_id=number)
         if self.quota is not None:
             self._charge(send.size)
             if self.throttle:
-                send = throttled(self.header, body, self.throttle, version)
+                send = throttled(header, body, self.throttle, version, correlation_id=number)
         self.finish(send)
 
     def reply_encoded(self, body: bytes) -> None:
         """Responds with a body that was encoded before, in the request's version. It has no errors
         and depends on no permission."""
-        self.finish(encoded_response(self.header, body))
+        header = self.request.header
+        self.finish(encoded_response(header, body, correlation_id=self.correlation_id))
 
     def reply_bytes(self, frame: bytes) -> None:
         """Responds with a frame without a header: a token of an authentication."""

@@ -70,7 +70,7 @@ class Purgatory:
         self._by_key: defaultdict[Hashable, dict[int, _Entry]] = defaultdict(dict)
         self._by_exchange: dict[Exchange, int] = {}
         self._deadlines: list[tuple[float, int]] = []
-        self._notified: deque[Hashable] = deque()
+        self.notified: deque[Hashable] = deque()  # keys, until `complete_due` is called
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -116,26 +116,21 @@ class Purgatory:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits, and nothing was notified."""
-        return not (self._entries or self._notified)
-
-    @property
-    def has_news(self) -> bool:
-        """Whether a key was notified for which `complete_due` has not been called since."""
-        return bool(self._notified)
+        return not (self._entries or self.notified)
 
     def notify(self, key: Hashable) -> None:
         """Something about the key changed."""
         # Operations that begin to wait from now on check themselves, and find the change.
         if key in self._by_key:
-            self._notified.append(key)
+            self.notified.append(key)
 
     def complete_due(self, now: float, *, expires: bool = True) -> None:
         """Posts to the owners of operations that wait for a notified key and, if `expires`, of
         those past their deadline."""
         while True:
-            while self._notified:
+            while self.notified:
                 try:
-                    key = self._notified.popleft()
+                    key = self.notified.popleft()
                 except IndexError:  # another thread took it
                     break
                 with self._lock:
@@ -144,14 +139,14 @@ class Purgatory:
                     self._post(number, entry, now)
             if expires:
                 self._expire(now)
-            if not self._notified:
+            if not self.notified:
                 return
 
     def keep_time(self, now: float) -> float | None:
         """As `complete_due`, and then `next_deadline`."""
         # The list is always a heap, and the interpreter's lock makes each change of it atomic. So
         # its first element, if there is one, is the earliest.
-        for deadline, number in () if self._notified else self._deadlines[:1]:
+        for deadline, number in () if self.notified else self._deadlines[:1]:
             if deadline > now and number in self._entries:
                 return deadline
         self.complete_due(now)

@@ -13,18 +13,17 @@ SUFFIX: Final = "error_code"
 
 def error_codes(api: ApiKey, body: SimpleNamespace) -> dict[int, int]:
     """How often a response contains each error. NONE does not count."""
-    found: dict[int, int] = {}
-    _counter(api)(body, found)
-    return found
+    return error_counter(api)(body)
 
 
 @cache
-def _counter(api: ApiKey) -> Callable[[SimpleNamespace, dict[int, int]], None]:
-    """The function that counts the errors of an API's responses."""
+def error_counter(api: ApiKey) -> Callable[[SimpleNamespace], dict[int, int]]:
+    """`error_codes` of one API: a function of the response."""
     code = Source()
+    code.line("found = {}")
     _add(code, "body", schema(f"{api.name}Response").fields)
-    code.line("return")
-    counter: Callable[[SimpleNamespace, dict[int, int]], None] = code.compiled("body, found")
+    code.line("return found")
+    counter: Callable[[SimpleNamespace], dict[int, int]] = code.compiled("body")
     return counter
 
 

@@ -8,7 +8,7 @@ Not here: parsing (requests.py)."""
 from struct import Struct
 from typing import Final
 
-from .requests import Request, RequestHeader
+from .requests import Request
 from .schemas import ApiKey
 
 CORRELATION_ID: Final = Struct(">i")
@@ -34,7 +34,7 @@ assert max(POLLED_NUMBERS) < 256
 
 
 class KnownRequests:
-    """The most recent requests, by their `key_of`. Thread-safe. A known body is never changed."""
+    """The most recent requests, by their bytes. Thread-safe. A known body is never changed."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Request] = {}
@@ -42,26 +42,18 @@ class KnownRequests:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, key: bytes | None) -> Request | None:
-        """The earlier request with the same key. Its correlation id may be another."""
-        return None if key is None else self._known.get(key)
+    def find(self, frame: memoryview) -> tuple[bytes | None, Request | None]:
+        """A frame's key, which is all but its correlation id, and the earlier request with the same
+        key. The key of a request that clients do not repeat, or a large one, is None."""
+        if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
+            return None, None
+        if frame[1] not in POLLED_NUMBERS or frame[0]:
+            return None, None
+        key = frame[:CORRELATION_ID_AT].tobytes() + frame[REST_AT:]
+        return key, self._known.get(key)
 
     def keep(self, key: bytes, request: Request) -> None:
         """Remembers a request. It must not refer to a buffer that is reused."""
         if len(self._known) >= COUNT_MAX:
             self._known = {}
         self._known[key] = request
-
-
-def key_of(frame: memoryview) -> bytes | None:
-    """All but the correlation id. None: a request that clients do not repeat, or a large one."""
-    if not REST_AT <= len(frame) <= FRAME_SIZE_MAX or frame[1] not in POLLED_NUMBERS or frame[0]:
-        return None
-    return frame[:CORRELATION_ID_AT].tobytes() + frame[REST_AT:]
-
-
-def header_of(known: Request, frame: memoryview) -> RequestHeader:
-    """The header of a frame whose request is known, with its own correlation id."""
-    was = known.header
-    (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
-    return RequestHeader(was.api, was.version, correlation_id, was.client_id, was.size)

@@ -9,7 +9,6 @@ from functools import cache, partial
 from struct import Struct
 from typing import Any, Final
 
-from records.files.channel import is_plain_socket
 from records.files.sends import PendingBytes, Send, close, write_all
 from records.units import KiB
 
@@ -70,7 +69,8 @@ class ResponseSend:
         Raises RecordsError if records changed, or proved damaged, while they were sent. The
         promised bytes are then missing, and the connection must end. Errors of the channel pass
         through."""
-        if self.size <= COPIED_SIZE_MAX and not self.sent and is_plain_socket(channel):
+        is_plain = type(channel) is socket.socket  # a subclass may change the bytes, as TLS does
+        if is_plain and self.size <= COPIED_SIZE_MAX and not self.sent:
             data = self._copied() if self.records else self._parts[0]
             if data is not None:
                 try:
@@ -154,12 +154,17 @@ class ResponseSend:
 
 
 def throttled(
-    request: RequestHeader, body: Message, seconds: float, version: int | None = None
+    request: RequestHeader,
+    body: Message,
+    seconds: float,
+    version: int | None = None,
+    *,
+    correlation_id: int | None = None,
 ) -> ResponseSend:
     """The same response with a throttle time, before any of it was sent. If its version has the
     field, it states how long its client is not read from [KIP-219], or a longer time set before."""
     body.throttle_time_ms = max(getattr(body, "throttle_time_ms", 0), milliseconds(seconds))
-    return response(request, body, version)
+    return response(request, body, version, correlation_id=correlation_id)
 
 
 def milliseconds(seconds: float) -> int:
@@ -167,23 +172,34 @@ def milliseconds(seconds: float) -> int:
     return min(round(seconds * 1000), INT32_MAX)
 
 
-def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:
-    """The response to a request, in the request's version unless another is given."""
+def response(
+    request: RequestHeader,
+    body: Message,
+    version: int | None = None,
+    *,
+    correlation_id: int | None = None,
+) -> ResponseSend:
+    """The response to a request, in the request's version unless another is given.
+    `correlation_id`: its own, if the header is that of an earlier request."""
     api, version = request.api, request.version if version is None else version
+    correlation_id = request.correlation_id if correlation_id is None else correlation_id
     start, parts = _start(api, version), Parts()
     first = parts.bytes
-    first += start.pack(0, request.correlation_id)
+    first += start.pack(0, correlation_id)
     writer(NAMES[api], version)(parts, body)
     size = parts.before + len(parts.bytes)
-    start.pack_into(first, 0, size - LENGTH_SIZE, request.correlation_id)
+    start.pack_into(first, 0, size - LENGTH_SIZE, correlation_id)
     return ResponseSend(parts.parts, size)
 
 
-def encoded_response(request: RequestHeader, body: bytes) -> ResponseSend:
-    """The response with a body that is encoded already, in the request's version."""
+def encoded_response(
+    request: RequestHeader, body: bytes, *, correlation_id: int | None = None
+) -> ResponseSend:
+    """As `response`, with a body that is encoded already, in the request's version."""
+    correlation_id = request.correlation_id if correlation_id is None else correlation_id
     start = _start(request.api, request.version)
     size = start.size + len(body)
-    whole = bytearray(start.pack(size - LENGTH_SIZE, request.correlation_id) + body)
+    whole = bytearray(start.pack(size - LENGTH_SIZE, correlation_id) + body)
     return ResponseSend([whole], size)
 
 

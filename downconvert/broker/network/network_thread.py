@@ -9,6 +9,7 @@ Not here: a connection's start (handshake.py) and end (served_connections.py), l
 import selectors
 from collections import deque
 from collections.abc import Callable, Iterator
+from logging import DEBUG
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
@@ -16,6 +17,7 @@ from typing import Final
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.apis import ADMINISTRATIVE
+from downconvert.broker.operating.request_log import LOG as ANSWERS
 from downconvert.broker.operating.request_log import log_answer
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
@@ -350,7 +352,8 @@ class NetworkThread:
         assert exchange is not None
         connection.exchange = connection.send = None
         self._broker.finished(exchange, now)
-        log_answer(exchange, now)
+        if exchange.errors or ANSWERS.logger.isEnabledFor(DEBUG):
+            log_answer(exchange, now)
         if exchange.close_after_reply:
             self._served.close(connection, exchange.end, exchange.why)
             return
@@ -361,7 +364,7 @@ class NetworkThread:
         connection.request_started = now if connection.authenticates else None
         if exchange.throttle:
             self._mute(connection, exchange.now + exchange.throttle)
-        else:
+        elif connection.interest != EVENT_READ or connection.ahead or connection.is_tls:
             self._listen_to(connection)
 
     def _mute(self, connection: Connection, until: float) -> None:
@@ -379,8 +382,7 @@ class NetworkThread:
 
     def _listen_to(self, connection: Connection) -> None:
         """Waits for its next request. Its bytes may be here already, or be held by TLS."""
-        if connection.interest != EVENT_READ:
-            self._served.watch(connection)
+        self._served.watch(connection)
         if connection.ahead or (connection.is_tls and has_pending(connection.channel)):
             self._pending.append(connection)
 

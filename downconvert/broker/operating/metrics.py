@@ -6,6 +6,7 @@ time and memory of a fetch are those of its last converted partition. Here they 
 
 Not here: state read at a scrape (gauges.py), the HTTP server (metrics_server.py)."""
 
+from collections.abc import Sequence
 from threading import get_ident
 from typing import Final
 
@@ -25,6 +26,7 @@ from downconvert.serving.series import (
     TOPICS_MAX,
     BoundedLabels,
 )
+from records.files.sends import Send
 
 from .request_counts import NO_VERSION, RequestCounts
 from .tallies import Distribution, Labels, Tally
@@ -112,21 +114,34 @@ class Metrics:
     def received(self, exchange: Exchange) -> None:
         """A request was accepted."""
         request, client = exchange.request, exchange.client
-        row = exchange.row = self._requests.row(request.name, request.version)
+        thread = get_ident()
+        row = exchange.row = self._requests.by_thread[thread][request.name, request.version]
         row.received += 1
         row.received_bytes += request.size
-        counts = self._client_requests.by_thread[get_ident()]
+        counts = self._client_requests.by_thread[thread]
         labels = client.labels or self._labels_of(client)
         counts[labels] = counts.get(labels, 0.0) + 1.0
 
-    def finished(self, exchange: Exchange, now: float) -> None:
+    def finished(self, exchange: Exchange, now: float | None) -> None:
         """A request was answered, whether or not the response was sent. `now` in seconds, by the
-        clock of its arrival."""
-        name = exchange.request.name
-        row = exchange.row or self._requests.row(name, NO_VERSION)
-        row.answered(max(0.0, now - exchange.received))
-        if exchange.throttle:
-            self._throttled.labels(name).inc(exchange.throttle)
+        clock of its arrival; None if its client has gone."""
+        name, send, row = exchange.request.name, exchange.send, exchange.row
+        if now is None and send is None:
+            return
+        if row is None:
+            row = self._requests.by_thread[get_ident()][name, NO_VERSION]
+        if now is not None:
+            row.answered(max(0.0, now - exchange.received))
+            if exchange.throttle:
+                self._throttled.labels(name).inc(exchange.throttle)
+        if send is None:
+            return
+        row.sent_bytes += send.sent
+        if exchange.errors:
+            for code, count in exchange.errors.items():
+                self._errors.labels(name, name_of(code)).inc(count)
+        if send.records:
+            self._sent_records(exchange.client, name, send.records)
 
     def failed(self, exchange: Exchange) -> None:
         """There is no response, and the log gives the reason."""
@@ -136,21 +151,11 @@ class Metrics:
         """A connection has ended."""
         self._ends.labels(end.value).inc()
 
-    def sent(self, exchange: Exchange) -> None:
-        """A response was sent, or as much of it as will be."""
-        send, name = exchange.send, exchange.request.name
-        if exchange.errors:
-            for code, count in exchange.errors.items():
-                self._errors.labels(name, name_of(code)).inc(count)
-        if send is None:
-            return
-        row = exchange.row or self._requests.row(name, NO_VERSION)
-        row.sent_bytes += send.sent
-        if not send.records:
-            return
+    def _sent_records(self, client: Client, api: str, records: Sequence[Send]) -> None:
+        """Records were sent, or as many of them as will be."""
         seconds = temporary = 0.0
         converted = 0
-        for part in send.records:
+        for part in records:
             if not isinstance(part, ConvertedSend):
                 continue
             for stats in stats_of(part):
@@ -163,9 +168,9 @@ class Metrics:
                 if stats.filler_bytes:
                     self._filler.inc(stats.filler_bytes)
         if converted:
-            self._client_records.add(self._labels_of(exchange.client), converted)
-            self._conversions_time.add(name, seconds)
-            self._temporary_memory.add(name, temporary)
+            self._client_records.add(client.labels or self._labels_of(client), converted)
+            self._conversions_time.add(api, seconds)
+            self._temporary_memory.add(api, temporary)
 
     def produced(self, topic: str, records: int, seconds: float, temporary_bytes: int) -> None:
         """A producer's records were converted to the format on disk."""

@@ -7,7 +7,6 @@ Not here: other counts (tallies.py), which events are counted (metrics.py)."""
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from threading import get_ident
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -44,17 +43,12 @@ class RequestCounts(Collector):
 
     def __init__(self, prefix: str, into: CollectorRegistry) -> None:
         self._prefix = prefix
-        # By thread, as in Tally.
-        self._rows: defaultdict[int, dict[tuple[str, int], RequestRow]] = defaultdict(dict)
+        # Rows by API and version, by thread as in Tally. The caller must bound the number of
+        # versions.
+        self.by_thread: defaultdict[int, defaultdict[tuple[str, int], RequestRow]] = defaultdict(
+            lambda: defaultdict(RequestRow)
+        )
         into.register(self)
-
-    def row(self, api: str, version: int) -> RequestRow:
-        """The calling thread's row. The caller must bound the number of versions."""
-        rows, key = self._rows[get_ident()], (api, version)
-        row = rows.get(key)
-        if row is None:
-            row = rows[key] = RequestRow()
-        return row
 
     def describe(self) -> Iterator[Metric]:
         """The names, for pages with only some metrics."""
@@ -68,7 +62,7 @@ class RequestCounts(Collector):
         sent: defaultdict[str, int] = defaultdict(int)
         seconds: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * (len(BUCKETS) + 2))
         counts: defaultdict[tuple[str, int], int] = defaultdict(int)
-        for rows in self._rows.copy().values():
+        for rows in self.by_thread.copy().values():
             for (api, version), row in rows.copy().items():
                 counts[api, version] += row.received
                 received[api] += row.received_bytes

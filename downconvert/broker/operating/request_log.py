@@ -55,8 +55,6 @@ def log_end(
 def log_answer(exchange: Exchange, now: float) -> None:
     """A request has been answered, or will not be. `now` in seconds, by the clock of its
     arrival."""
-    if not exchange.errors and not LOG.logger.isEnabledFor(logging.DEBUG):
-        return
     client, api = exchange.client, exchange.request.name
     refused = {code for code in exchange.errors if code in REFUSALS} - client.logged_refusals.get(
         api, set()

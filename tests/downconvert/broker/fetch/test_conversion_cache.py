@@ -215,7 +215,7 @@ def test_operators_see_what_is_shared(tmp_path: Path) -> None:
         for client in range(4):
             exchange = asked(broker, client)
             sent(exchange)
-            broker.metrics.sent(exchange)
+            broker.metrics.finished(exchange, None)
         broker.metrics.registry.register(StateCollector(broker))
         value = broker.metrics.registry.get_sample_value
         name = "downconvert_broker_conversion_cache"

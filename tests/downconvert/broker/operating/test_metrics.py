@@ -17,7 +17,7 @@ def fetched(broker: Broker, version: int, *topics: str) -> int:
     body = request(broker, dict.fromkeys(topics, 0))
     exchange = begin(broker, ApiKey.Fetch, version, body)
     size = len(sent(exchange))
-    broker.metrics.sent(exchange)
+    broker.metrics.finished(exchange, None)
     return size
 
 
@@ -64,7 +64,7 @@ def test_a_response_that_was_cut_off_counts_as_far_as_it_came(tmp_path: Path) ->
         channel = Channel()
         for _ in range(2):
             exchange.send.write_to(channel)
-        broker.metrics.sent(exchange)
+        broker.metrics.finished(exchange, None)
         assert value(broker, "response_bytes_total", api="Fetch") == len(taken)
         assert 0 < value(broker, "converted_records_total", api="Fetch", topic="a") < 5000
 

@@ -71,7 +71,7 @@ def test_the_parts_of_an_answer_are_added(tmp_path: Path, monkeypatch: pytest.Mo
     with broker_of(tmp_path, {"a": SEGMENTS}) as broker:
         exchange = begin(broker, ApiKey.Fetch, 2, request(broker, {"a": 0}))
         sent(exchange)
-        broker.metrics.sent(exchange)
+        broker.metrics.finished(exchange, None)
         fetch = {"api": "Fetch"}
         found = {
             "converted_records_total": value(broker, "converted_records_total", topic="a", **fetch),

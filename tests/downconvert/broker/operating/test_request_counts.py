@@ -1,6 +1,7 @@
 """Each request is counted once, in the series of its API, whichever thread serves it."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 
 from prometheus_client import CollectorRegistry, Histogram
 
@@ -15,7 +16,7 @@ def test_the_rows_of_all_threads_and_versions_are_added_up() -> None:
     counts = RequestCounts("served", registry)
 
     def count(version: int) -> None:
-        row = counts.row("Fetch", version)
+        row = counts.by_thread[get_ident()]["Fetch", version]
         row.received += 1
         row.received_bytes += 10
         row.sent_bytes += 300
@@ -41,7 +42,7 @@ def test_buckets_are_those_of_the_prometheus_client() -> None:
     name = "served_request_duration_seconds"
     histogram = Histogram(name, "Seconds.", ("api",), buckets=BUCKETS, registry=theirs)
     for seconds in (0.0, *BUCKETS, 0.0011, 31.0, 99.0):
-        counts.row("Fetch", 2).answered(seconds)
+        counts.by_thread[get_ident()]["Fetch", 2].answered(seconds)
         histogram.labels("Fetch").observe(seconds)
     for limit in (*map(repr, BUCKETS), "+Inf"):
         labels = FETCH | {"le": limit}
@@ -52,6 +53,6 @@ def test_buckets_are_those_of_the_prometheus_client() -> None:
 def test_a_request_that_is_not_accepted_has_an_answer_but_no_version() -> None:
     registry = CollectorRegistry()
     counts = RequestCounts("served", registry)
-    counts.row("Fetch", NO_VERSION).answered(1.0)
+    counts.by_thread[get_ident()]["Fetch", NO_VERSION].answered(1.0)
     assert registry.get_sample_value("served_request_duration_seconds_count", FETCH) == 1
     assert next(one for one in registry.collect() if one.name == "served_requests").samples == []

@@ -112,10 +112,15 @@ class Groups:
         code = self._check(group_id)
         if code:
             return code
-        with self._locked_group(group_id, now) as group:
+        with self._lock:
+            group = self._groups.get(group_id) or self._open(group_id, now)
             if group is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            return group.heartbeat(identity, now)
+            code = group.heartbeat(identity, now)
+            answers = self._settled(group, now, identity.member_id)
+        for answer in answers:
+            answer()
+        return code
 
     def leave(
         self, group_id: str, leaving: list[tuple[str, str | None]], now: float
@@ -173,19 +178,25 @@ class Groups:
         code = self._check(group_id, may_be_empty=producer is None)
         if code:
             return code
-        with self._locked_group(group_id, now, create=identity.generation < 0) as group:
+        may_create = identity.generation < 0
+        with self._lock:
+            group = self._groups.get(group_id) or self._open(group_id, now, create=may_create)
             if group is None:
-                is_full = identity.generation < 0
                 return (
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.ILLEGAL_GENERATION
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE
+                    if may_create
+                    else ErrorCode.ILLEGAL_GENERATION
                 )
             if producer is None:
                 code = group.check_commit(identity, now)
             else:
                 code = group.check_commit_in_transaction(identity)
-            if code:
-                return code
-            return self._offsets.commit(group_id, offsets, now, producer=producer, check=check)
+            if not code:
+                code = self._offsets.commit(group_id, offsets, now, producer=producer, check=check)
+            answers = self._settled(group, now, identity.member_id)
+        for answer in answers:
+            answer()
+        return code
 
     def end_transaction(
         self, index: int, producer_id: int, write_marker: Callable[[], None], *, committed: bool
@@ -360,27 +371,35 @@ class Groups:
     ) -> Iterator[Group | None]:
         """The group, with the lock held; None: there is none, and it may not be made."""
         with self._lock:
-            group = self._groups.get(group_id) or self._open(group_id, now, create)
+            group = self._groups.get(group_id) or self._open(group_id, now, create=create)
             yield group
-            if group is None:
-                return
-            answers = group.take_answers()
-            deadline = group.next_deadline()
-            known = self._deadlines.get(group_id)
-            if deadline is not None and (known is None or deadline < known):
-                self._deadlines[group_id] = deadline
-            else:
-                deadline = None
-            if group.is_unused and not self._offsets.has(group_id):
-                del self._groups[group_id]
-        if not self._is_armed:
-            self._arm(now)
+            answers = [] if group is None else self._settled(group, now)
         for answer in answers:
             answer()
-        if deadline is not None:
-            self._purgatory.call_at(deadline, partial(self._advance, group_id, deadline), now)
 
-    def _open(self, group_id: str, now: float, create: bool) -> Group | None:
+    def _settled(
+        self, group: Group, now: float, member_id: str | None = None
+    ) -> list[Callable[[], None]]:
+        """Called after a request of a group, with the lock held. Returns what is to be called once
+        the lock is released. `member_id`: no timer has changed but this member's, if there is such
+        a member. Then the others are not compared."""
+        group_id, answers = group.id, group.take_answers()
+        known = self._deadlines.get(group_id)
+        if known is None or member_id is None:
+            deadline = group.next_deadline()
+        else:
+            deadline = group.deadline_of(member_id)
+        if deadline is not None and (known is None or deadline < known):
+            self._deadlines[group_id] = deadline
+            advance = partial(self._advance, group_id, deadline)
+            answers.append(partial(self._purgatory.call_at, deadline, advance, now))
+        if group.is_unused and not self._offsets.has(group_id):
+            del self._groups[group_id]
+        if not self._is_armed:
+            answers.append(partial(self._arm, now))
+        return answers
+
+    def _open(self, group_id: str, now: float, *, create: bool = False) -> Group | None:
         """A group from the log, or a new one if `create` and the maximum allow it."""
         stored = self._offsets.stored.pop(group_id, None)
         is_known = stored is not None or self._offsets.has(group_id)

@@ -84,8 +84,9 @@ class Group:
         code = self._check_identity(identity)
         if code:
             return code
-        self._rebalance.reset_session_timer(self.members[identity.member_id], now)
-        if self.state is State.PREPARING:
+        rebalance = self._rebalance
+        rebalance.reset_session_timer(rebalance.members[identity.member_id], now)
+        if rebalance.state is State.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -201,7 +202,8 @@ class Group:
 
     def take_answers(self) -> list[Callable[[], None]]:
         """The answers that are due, once. Call them while no lock is held."""
-        answers, self._rebalance.outbox = self._rebalance.outbox, []
+        rebalance = self._rebalance
+        answers, rebalance.outbox = rebalance.outbox, []
         return answers
 
     # --- time
@@ -210,6 +212,10 @@ class Group:
         """The latest time to call `advance`, in seconds; None: nothing waits."""
         return self._rebalance.next_deadline()
 
+    def deadline_of(self, member_id: str) -> float | None:
+        """When a member's session ends, in seconds; None: there is no such member, or it waits."""
+        return self._rebalance.members.deadline_of(member_id)
+
     def advance(self, now: float) -> None:
         """Runs the timers that are due."""
         self._rebalance.advance(now)
@@ -217,9 +223,10 @@ class Group:
     # --- how
 
     def _check_identity(self, identity: MemberIdentity) -> ErrorCode:
-        if self.state is State.DEAD:
+        rebalance = self._rebalance
+        if rebalance.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        code = self.members.check(identity.member_id, identity.instance_id)
-        if not code and identity.generation != self.generation:
+        code = rebalance.members.check(identity.member_id, identity.instance_id)
+        if not code and identity.generation != rebalance.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return code

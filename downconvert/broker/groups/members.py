@@ -89,6 +89,17 @@ class Members(Mapping[str, Member]):
 
     # --- protocols and timeouts
 
+    def deadlines(self) -> list[float]:
+        """When the sessions end that are under way."""
+        members = self._members
+        if not members:
+            return []
+        return [one.deadline for one in members.values() if one.deadline is not None]
+
+    def deadline_of(self, member_id: str) -> float | None:
+        member = self._members.get(member_id)
+        return None if member is None else member.deadline
+
     @property
     def rebalance_timeout(self) -> float:
         """Seconds: the longest of all members."""

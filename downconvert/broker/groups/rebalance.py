@@ -76,8 +76,7 @@ class Rebalance:
 
     def next_deadline(self) -> float | None:
         """The latest time to call `advance`, in seconds; None: nothing waits."""
-        deadlines = [one.deadline for one in self.members.values() if one.deadline is not None]
-        deadlines += self.pending.values()
+        deadlines = [*self.members.deadlines(), *self.pending.values()]
         for deadline in self._join_deadline, self._sync_deadline:
             if deadline is not None:
                 deadlines.append(deadline)

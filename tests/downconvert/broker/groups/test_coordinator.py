@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
+from downconvert.broker.groups.members import Members
 from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
@@ -241,3 +242,41 @@ def test_a_client_that_was_given_an_id_may_come_though_a_topic_is_deleted(tmp_pa
         ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"], timeout_ms=1000))
         again = join(broker, "g", member_id=first.member_id)
         assert (again.error_code, again.generation_id) == (0, 1)
+
+
+def test_a_heartbeat_compares_no_other_members_timers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(LogDir.open(tmp_path), BrokerConfig(group_initial_rebalance_delay_ms=0))
+    body = Message(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[Message(name="range", metadata=b"")],
+    )
+    joined = answer(begin(broker, ApiKey.JoinGroup, 3, body, now=0.0))
+    member = Message(
+        group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, assignments=[]
+    )
+    assert ask(broker, ApiKey.SyncGroup, 0, member, now=0.0).error_code == ErrorCode.NONE
+
+    def beat(now: float) -> int:
+        code: int = ask(broker, ApiKey.Heartbeat, 0, member, now=now).error_code
+        return code
+
+    looked: list[Members] = []
+    deadlines = Members.deadlines
+
+    def look(self: Members) -> list[float]:
+        looked.append(self)
+        return deadlines(self)
+
+    monkeypatch.setattr(Members, "deadlines", look)
+    assert beat(6.0) == ErrorCode.NONE
+    assert looked == []
+    broker.tick(10.0)  # when its session would have ended
+    assert beat(15.0) == ErrorCode.NONE
+    broker.tick(16.0)
+    broker.tick(25.0)  # its session ends
+    assert beat(25.0) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -223,7 +223,8 @@ class Partition:
                 appended = Appended(known.base_offset, known.last_offset, known.timestamp)
             else:
                 appended = self._append(prepared, now)
-            self._advance(now / 1000)
+            if self._view is not None:
+                self._advance(now / 1000)
             return appended
 
     def append_marker(

@@ -27,12 +27,14 @@ from records.checksum import MISMATCH, verify_checksum
 from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
+    CONTROL,
     CRC,
     CRC_AT_BATCH,
     LOG_APPEND_TIME,
     MAGIC_AT,
     NO_TIMESTAMP,
     PREFIX,
+    TRANSACTIONAL,
     V2,
     Codec,
 )
@@ -214,9 +216,9 @@ def _check_batch(
     count = header.records_count or 0
     if count <= 0 or count != header.last_offset_delta + 1:
         raise _invalid(f"{count} records up to offset delta {header.last_offset_delta}")
-    if header.is_control:
+    if header.attributes & CONTROL:
         raise _invalid("clients may not write control records")
-    if header.is_transactional and header.producer_id < 0:
+    if header.attributes & TRANSACTIONAL and header.producer_id < 0:
         raise _invalid("a transaction without a producer id")
     if header.producer_id >= 0 and header.base_sequence < 0 and not by_coordinator:
         raise _invalid(f"sequence number {header.base_sequence} of producer {header.producer_id}")

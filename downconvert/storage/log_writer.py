@@ -158,31 +158,34 @@ class LogWriter:
         CorruptRecordsError: they are damaged, incomplete, or not above the log's end. `now` is the
         age of records without timestamps, for rolling by time. `headers`: those of all batches, if
         their checksums have been compared."""
-        self._guard.check(self._active)
-        end_offset = self._active.next_offset
-        headers = check_appended(data, end_offset, headers)
+        active = self._active
+        guard, files = self._guard, self.files
+        if guard.moved is not None or files.reason is not None or not active.is_open:
+            guard.check(active)
+        headers, following = check_appended(data, active.next_offset, headers)
         if not headers:
-            return end_offset
+            return following
         if len(data) > self.config.segment_bytes:
             raise ValueError(f"an append of {len(data)} bytes is larger than a segment may be")
-        if self._active.is_due(headers, len(data), now):
-            rolled = self._active.segment
-            self.roll(first_offset(headers, end_offset))
+        if active.is_due(headers, len(data), following, now):
+            rolled = active.segment
+            self.roll(first_offset(headers, active.next_offset))
+            active = self._active
             LOG.info(
                 "%s: a new segment begins at offset %d (segment.bytes)",
                 self.path.name,
-                self._active.segment.base_offset,
+                active.segment.base_offset,
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._epochs.add(headers)
         if max(map(PRODUCER_ID, headers)) < 0:
-            self._active.append(data, headers, (), now)
-            self._producers.pass_to(self._active.next_offset)
+            active.append(data, headers, (), now)
+            self._producers.pass_to(following)
         else:
             self.producers_at_end()  # their states before these batches
             with self._producers.following(MemoryRecords(data), headers) as aborted:
-                self._active.append(data, headers, aborted, now)
-        return self._active.next_offset
+                active.append(data, headers, aborted, now)
+        return following
 
     def begin_epoch(self, epoch: int) -> None:
         """Begins a leader epoch for the following records. An epoch without records is removed.

@@ -31,8 +31,9 @@ ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
-# Headers of whole batches, and the damage that follows them, if any.
-Headers: TypeAlias = tuple[list[BatchHeader], CorruptRecordsError | None]
+# Headers of whole batches, the damage that follows them, if any, and whether the first batch is
+# part of a transaction.
+Headers: TypeAlias = tuple[list[BatchHeader], CorruptRecordsError | None, bool]
 # The highest value that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
 # Errors that Kafka answers without the log's start offset.
@@ -102,12 +103,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         for one in topic.partition_data:
             found = _headers(one)
             received.append((topic, one, found))
-            if body.transactional_id is None and found[0] and found[0][0].is_transactional:
+            if body.transactional_id is None and found[2]:
                 lacks_id = True
-    produced = [
-        _produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id)
-        for topic, one, found in received
-    ]
+    produced = []
+    for topic, one, found in received:
+        produced.append(_produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id))
     if body.acks == NO_ACKS:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
@@ -145,13 +145,13 @@ def _produce(
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
         data = memoryview(b"") if one.records is None else memoryview(one.records)
-        _check_version(*read, version)
+        headers, damage, is_transactional = read
+        _check_version(headers, damage, version)
         if acks not in (NO_ACKS, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
         check: CheckBatch | None = None
-        headers, damage = read
-        if headers and headers[0].is_transactional:  # before its records [ReplicaManager]
+        if is_transactional:  # before its records [ReplicaManager]
             check = partial(_check_batch, broker, exchange.request, partition)
             partition.verify(headers[0], check)
         config = append_config(found.config, broker.config)
@@ -210,11 +210,12 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
 def _headers(one: Message) -> Headers:
     """Reads the headers of the batches for one partition."""
     headers: list[BatchHeader] = []
+    damage = None
     try:
         headers.extend(MemoryRecords(one.records or b"").batches())
     except CorruptRecordsError as error:
-        return headers, error
-    return headers, None
+        damage = error
+    return headers, damage, bool(headers) and headers[0].is_transactional
 
 
 def _first_batch(one: Message) -> BatchHeader | None:

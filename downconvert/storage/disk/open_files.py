@@ -40,22 +40,20 @@ class WrittenFiles:
 
     So no writer closes the files of another writer, which may be writing."""
 
-    __slots__ = ("_lock", "_max", "count")
+    __slots__ = ("_lock", "_max", "count", "has_room")
 
     def __init__(self, files_max: int | None = None) -> None:
         """`files_max`: None means `written_max()`."""
         self._lock = Lock()
         self._max = written_max() if files_max is None else files_max
         self.count = 0
+        self.has_room = True
 
     def add(self, count: int) -> None:
         """Adds files that were opened. A negative count means closed files."""
         with self._lock:
             self.count += count
-
-    @property
-    def has_room(self) -> bool:
-        return self.count <= self._max
+            self.has_room = self.count <= self._max
 
 
 class Releasable(Protocol):

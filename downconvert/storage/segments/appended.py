@@ -14,9 +14,9 @@ from records.kernel import Buffer
 
 def check_appended(
     data: Buffer, end_offset: int, headers: Sequence[BatchHeader] | None = None
-) -> Sequence[BatchHeader]:
-    """The headers of batches that may follow at `end_offset`. `headers`: the same, if their
-    checksums have been compared.
+) -> tuple[Sequence[BatchHeader], int]:
+    """The headers of batches that may follow at `end_offset`, and the offset after them.
+    `headers`: the same, if their checksums have been compared.
 
     CorruptRecordsError: one is damaged, incomplete, or not above the one before."""
     if headers is None:
@@ -33,7 +33,7 @@ def check_appended(
         consumed += header.size
     if consumed != len(data):
         raise CorruptRecordsError("bytes left after the last batch", consumed)
-    return headers
+    return headers, end
 
 
 def first_offset(headers: Sequence[BatchHeader], end_offset: int) -> int:

@@ -153,8 +153,11 @@ class SegmentWriter:
         self._know()
         return self._indexes.max_timestamp
 
-    def is_due(self, headers: Sequence[BatchHeader], size: int, now: int | None) -> bool:
-        """Whether the segment must be rolled before these batches of `size` bytes are appended."""
+    def is_due(
+        self, headers: Sequence[BatchHeader], size: int, following: int, now: int | None
+    ) -> bool:
+        """Whether the segment must be rolled before these batches of `size` bytes are appended.
+        `following`: the offset after them."""
         if not self.position:
             return False
         if not self._is_known:
@@ -162,7 +165,7 @@ class SegmentWriter:
         config = self.config
         if self.position + size > config.segment_bytes or self._indexes.is_full:
             return True
-        if headers[-1].last_offset - self.segment.base_offset > RELATIVE_MAX:
+        if following - 1 - self.segment.base_offset > RELATIVE_MAX:
             return True
         if self._first_timestamp is not None and self._first_timestamp >= 0:
             youngest: int = max(map(MAX_TIMESTAMP, headers))
@@ -194,7 +197,8 @@ class SegmentWriter:
         DiskFullError, or any other OSError: the segment is unchanged."""
         position, next_offset = self.position, self.next_offset
         base_offset, last_offset = self.segment.base_offset, headers[-1].last_offset
-        for offset in (headers[0].last_offset, last_offset):
+        ends = (last_offset,) if len(headers) == 1 else (headers[0].last_offset, last_offset)
+        for offset in ends:
             if not 0 <= offset - base_offset <= RELATIVE_MAX:
                 raise OffsetOverflowError(offset, base_offset, str(self.segment.path()))
         if not self._is_known:

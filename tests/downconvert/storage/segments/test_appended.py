@@ -10,9 +10,10 @@ from tests.downconvert.storage.logs import batch
 
 def test_valid_batches_of_any_format_may_be_appended() -> None:
     data = batch(5, 9) + batch(10, magic=V0) + batch(11, 12, magic=V1, codec=Codec.LZ4)
-    headers = check_appended(data, 5)
+    headers, following = check_appended(data, 5)
     assert [header.last_offset for header in headers] == [9, 10, 12]
-    assert check_appended(b"", 5) == []
+    assert following == 13
+    assert check_appended(b"", 5) == ([], 5)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_a_checksum_is_compared_unless_it_has_been() -> None:
     headers = list(MemoryRecords(data).batches())
     with pytest.raises(CorruptRecordsError, match="checksum"):
         check_appended(data, 5)
-    assert check_appended(data, 5, headers) == headers
+    assert check_appended(data, 5, headers) == (headers, 10)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from records.units import KiB
 
 from .aborted import AbortedTransactions
 from .converter import Converter
-from .engine import END, IN_MEMORY
+from .engine import END, IN_MEMORY, Progress
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
@@ -101,6 +101,8 @@ def _exact(
     converter = Converter(records, request, SMALL_SIZE_MAX if is_small else None)
     size = held_from = 0
     before: Counts | None = None
+    first: Progress | None = None
+    seconds = 0.0
     made: Made | None = None
     damage: RecordsError | None = None
     is_done = True
@@ -113,10 +115,23 @@ def _exact(
                     break
                 size += piece
             held_from, before = converter.position, converter.counts
+        else:
+            started = clock()
+            first = converter.advance(records.size, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE)
+            seconds = clock() - started
+            if first is None or first.outcome == END:  # usually
+                messages = b"" if first is None else bytes(first.rest or b"")
+                if len(messages) <= ENOUGH:
+                    return _made_at_once(messages, records, converter.counts, seconds)
+            else:
+                yield _work(converter, 0)
         if is_done and (is_small or held_from < records.size):
             room = RESPONSE_SIZE_MAX - size
             ends_early = is_small or request.policy.may_end_early
             made = Made(ENOUGH if ends_early else room, room)
+            if first is not None:
+                made.seconds = seconds
+                made.add(first.rest or b"", is_whole=converter.is_between)
             step_size = SMALL_STEP_SIZE if is_small else STEP_SIZE
             is_done = yield from _make(converter, made, records.size, step_size, clock)
     except ClosedRecordsError:
@@ -151,7 +166,24 @@ def _worked(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, i
     done = converter.work
     for piece in sizes:
         before, done = done, converter.work
-        yield piece, max(done - before, 1 if converter.is_between else ENTRY_WORK_MIN)
+        yield piece, _work(converter, before)
+
+
+def _work(converter: Converter, before: int) -> int:
+    """The work of a step. `before`: the work until then."""
+    return max(converter.work - before, 1 if converter.is_between else ENTRY_WORK_MIN)
+
+
+def _made_at_once(messages: bytes, records: Records, counts: Counts, seconds: float) -> Plan:
+    """A response of messages that one step has made."""
+    held = Held.within_budget(messages, counts, seconds)
+    return Plan(
+        size=len(messages),
+        end=records.size if held is None else 0,
+        is_exact=True,
+        held=held,
+        is_held=held is not None,
+    )
 
 
 def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -> Steps[bool]:
@@ -170,7 +202,7 @@ def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -
         if outcome == END:
             return True
         before, done = done, converter.work
-        yield max(done - before, 1 if converter.is_between else ENTRY_WORK_MIN)
+        yield _work(converter, before)
     return converter.position >= end
 
 

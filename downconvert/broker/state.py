@@ -17,6 +17,7 @@ from downconvert.broker.transactions.markers import Markers
 from downconvert.broker.transactions.state_topic import StateTopic
 from downconvert.broker.transactions.sweep import Sweep
 from downconvert.protocol.schemas import ApiKey
+from downconvert.serving.conversions import Policies
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.planning_slots import PlanningSlots
 from downconvert.storage import LogDir
@@ -50,6 +51,7 @@ class BrokerState:
         self.transactions = self._transactions()
         self._sweep = Sweep(self.transactions, self.config, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
+        self.policies = Policies(self.config.recode_rules)
         self.planning_slots = PlanningSlots()
         self.guard = Guard()  # may be replaced; new connections then use the new one
         self.failed_logins = FailedLogins()

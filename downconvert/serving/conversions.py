@@ -57,23 +57,28 @@ def names_of(software: str, version: str, client_id: str | None) -> tuple[str, .
     return (f"{software}/{version}", client_id or "") if software else (client_id or "",)
 
 
-def policy_for(
-    policy: ConversionPolicy, rules: tuple[RecodeRule, ...], topic: str, names: tuple[str, ...]
-) -> ConversionPolicy:
-    """The policy for a client with these names. The first matching rule decides.
+class Policies:
+    """The policies that rules lead to. Thread-safe."""
 
-    Codecs that the rule does not name keep the broker's policy."""
-    is_short = sum(map(len, names)) <= NAMES_MAX
-    first = _first_that_fits if is_short else _first_that_fits.__wrapped__
-    rule = first(rules, topic, names)
-    return policy if rule is None else _recoded(policy, tuple(sorted(rule.recode.items())))
+    def __init__(self, rules: tuple[RecodeRule, ...]) -> None:
+        self._rules = rules
+        self._found: dict[tuple[str, tuple[str, ...]], RecodeRule | None] = {}
 
+    def policy_for(
+        self, policy: ConversionPolicy, topic: str, names: tuple[str, ...]
+    ) -> ConversionPolicy:
+        """The policy for a client with these names. The first matching rule decides.
 
-@lru_cache(maxsize=FOUND_MAX)
-def _first_that_fits(
-    rules: tuple[RecodeRule, ...], topic: str, names: tuple[str, ...]
-) -> RecodeRule | None:
-    return next((rule for rule in rules if rule.fits(topic, names)), None)
+        Codecs that the rule does not name keep the given policy."""
+        try:
+            rule = self._found[topic, names]
+        except KeyError:
+            rule = next((one for one in self._rules if one.fits(topic, names)), None)
+            if sum(map(len, names)) <= NAMES_MAX:
+                if len(self._found) >= FOUND_MAX:
+                    self._found = {}
+                self._found[topic, names] = rule
+        return policy if rule is None else _recoded(policy, tuple(sorted(rule.recode.items())))
 
 
 def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, str]:

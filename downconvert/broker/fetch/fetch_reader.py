@@ -28,7 +28,7 @@ from downconvert.protocol.fetch_versions import (
     known_code,
 )
 from downconvert.protocol.schemas import Message
-from downconvert.serving.conversions import is_enabled, names_of, policy_for, zstd_recode
+from downconvert.serving.conversions import is_enabled, names_of, zstd_recode
 from downconvert.serving.fetch_assembly import error_code_of
 from records import RecordsError
 from records.files.zero_copy import ZeroCopySend
@@ -272,7 +272,7 @@ class FetchReader:
         client_id = self._exchange.request.header.client_id
         names = names_of(client.software_name, client.software_version, client_id)
         if magic is None:
-            policy = policy_for(config.policy, config.recode_rules, topic.name, names)
+            policy = self._broker.policies.policy_for(config.policy, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
             return read_as_is(
                 partition,
@@ -289,7 +289,7 @@ class FetchReader:
         if asked.offset < up_to:  # else there is nothing to convert
             self._exchange.holds_turns = True
             policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
-        policy = policy_for(policy, config.recode_rules, topic.name, names)
+        policy = self._broker.policies.policy_for(policy, topic.name, names)
         return read_converted(
             partition,
             asked.offset,

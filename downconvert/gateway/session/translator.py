@@ -13,7 +13,7 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.topology import WITH_ADDRESSES
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.conversions import REFUSE, policy_for
+from downconvert.serving.conversions import REFUSE, Policies
 
 from . import fetching, producing, recoding, translation
 from .exchanges import Ask, Asking, HangUp, Turn
@@ -113,4 +113,4 @@ class Translator:
 
     def _policy(self, names: tuple[str, ...], topic: str) -> ConversionPolicy:
         config = self._shared.config
-        return policy_for(config.policy, config.recode_rules, topic, names)
+        return Policies(config.recode_rules).policy_for(config.policy, topic, names)

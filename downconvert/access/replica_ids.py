@@ -41,9 +41,8 @@ def of_body(api: ApiKey, version: int, body: Message) -> int:
     """The replica id of a request, or a consumer's if it has none."""
     if version < SINCE.get(api, version + 1):
         return CONSUMER
-    if is_last(api, version):
-        return int(body.replica_state.replica_id)
-    return int(body.replica_id)
+    has_state = version >= REPLICA_STATE_SINCE and is_last(api, version)
+    return int((body.replica_state if has_state else body).replica_id)
 
 
 def of_frame(api: ApiKey, version: int, body: memoryview) -> int:

@@ -113,7 +113,9 @@ class LazyDownConvertSend:
     def skip(self, size: int) -> None:
         """Skips bytes that were sent in another way. Must be called before any `write_to`."""
         self._pending.left = self._pending.left[size:]
-        self._note_sent(size)
+        self._sent += size
+        if self._sent == self.size:
+            self._finish()
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Writes to the channel and returns the bytes written: one chunk by one write, or chunk

@@ -13,7 +13,9 @@ class JoinedSend:
 
     def __init__(self, sends: Iterable[Send]) -> None:
         self.parts = tuple(sends)
-        self.size = sum([send.size for send in self.parts])
+        self.size = 0
+        for send in self.parts:
+            self.size += send.size
         self._left = list(reversed(self.parts))  # the next one is at the end
 
     @property

@@ -31,28 +31,21 @@ def planned(
     while True:
         steps = begin()
         try:
-            while (found := _turn_of(steps)) is None:
+            work = 0
+            while True:
+                while work < PLANNED_A_TURN:
+                    work += next(steps)
                 if is_first and not slots.take(client, wake):
                     break
                 is_first = False
                 yield FetchPause.TURN
-            else:
-                return found
+                work = 0
+        except StopIteration as end:
+            found: Found = end.value
+            return found
         finally:
             steps.close()
             if not is_first:
                 slots.release(client)
         is_first = False
         yield FetchPause.WAKE
-
-
-def _turn_of(steps: Steps[Found]) -> Found | None:
-    """Runs one turn. None: another one is needed."""
-    work = 0
-    while work < PLANNED_A_TURN:
-        try:
-            work += next(steps)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
-    return None

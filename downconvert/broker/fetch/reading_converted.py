@@ -90,59 +90,59 @@ class _Conversion:
     reader: Reader
 
     def read(self) -> Reading:
-        try:
-            return (yield from self._read())
-        finally:
-            if self.reader.cache is not None:
-                self.reader.cache.leave(self.reader.client)
-
-    def _read(self) -> Reading:
         partition, limits, policy, offset = self.partition, self.limits, self.policy, self.offset
         position, up_to, skipped = offset, self.up_to, 0
-        cache = self.reader.cache
-        if cache is not None and not cache.keeps(policy):
-            cache = None
+        cache: ConversionCache | None = None  # once it is needed
         has_paused = False
-        while True:
-            records = partition.read(position, limits.max_bytes, up_to)
-            if not limits.fit(records):
-                # Nothing at all up to there, or records that do not fit this time.
-                return nothing(position if records.size else max(position, up_to))
-            if records.size > SMALL_SIZE_MAX and not has_paused:
-                has_paused = True
-                yield FetchPause.TURN
-            if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
-                position = after
-                continue
-            is_tail = records.size < limits.max_bytes
-            # Small fetches in the middle of a log share no chunk boundary.
-            if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
-                shared = take(cache, records, self._asker, is_tail=is_tail)
-                if (
-                    shared.ends is Ends.IN_PROGRESS
-                ):  # so that a response is as long as without shared chunks
-                    shared.close()
-                    yield FetchPause.WAKE
-                    continue
-                if shared.size:
-                    return (yield from self._after(shared, records))
-                if shared.ends is Ends.LATER:
+        try:
+            while True:
+                records = partition.read(position, limits.max_bytes, up_to)
+                if not limits.fit(records):
+                    # Nothing at all up to there, or records that do not fit this time.
+                    return nothing(position if records.size else max(position, up_to))
+                if records.size > SMALL_SIZE_MAX and not has_paused:
+                    has_paused = True
                     yield FetchPause.TURN
+                if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
+                    position = after
                     continue
-            converted = yield from self._planned(records, offset)
-            if converted.size:
-                return (yield from self._alone(converted, records))
-            found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
-            if found.next_offset is None:  # it has no whole entry
-                return nothing(up_to)
-            # If a log's offsets fall, the last batch that was skipped may end below the position.
-            first = next(records.batches(), None)
-            passed = position if first is None else first.last_offset + 1
-            position = max(passed, found.next_offset)
-            skipped += found.size
-            if skipped >= SKIP_SIZE:
-                skipped = 0
-                yield FetchPause.TURN
+                is_tail = records.size < limits.max_bytes
+                # Small fetches in the middle of a log share no chunk boundary.
+                if cache is None and (is_tail or records.size >= CHUNK_SIZE):
+                    cache = self._cache()
+                if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
+                    shared = take(cache, records, self._asker, is_tail=is_tail)
+                    if shared.ends is Ends.IN_PROGRESS:  # else the response would be shorter
+                        shared.close()
+                        yield FetchPause.WAKE
+                        continue
+                    if shared.size:
+                        return (yield from self._after(shared, records))
+                    if shared.ends is Ends.LATER:
+                        yield FetchPause.TURN
+                        continue
+                converted = yield from self._planned(records, offset)
+                if converted.size:
+                    return (yield from self._alone(converted, records))
+                found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
+                if found.next_offset is None:  # it has no whole entry
+                    return nothing(up_to)
+                # If a log's offsets fall, the last skipped batch may end below the position.
+                first = next(records.batches(), None)
+                passed = position if first is None else first.last_offset + 1
+                position = max(passed, found.next_offset)
+                skipped += found.size
+                if skipped >= SKIP_SIZE:
+                    skipped = 0
+                    yield FetchPause.TURN
+        finally:
+            if cache is not None:
+                cache.leave(self.reader.client)
+
+    def _cache(self) -> ConversionCache | None:
+        """The cache, if it takes conversions by this policy."""
+        cache = self.reader.cache
+        return cache if cache is not None and cache.keeps(self.policy) else None
 
     @property
     def _asker(self) -> Asker:
@@ -161,7 +161,7 @@ class _Conversion:
         size_max = hard_size(converted.size, self.limits.room, converted.head, first)
         sends: list[Send] = [converted.to_send(size_max)]
         size = records.size
-        if converted.is_whole and size_max is None:
+        if size_max is None and converted.is_whole:
             size += yield from self._join(records, sends)
         return self._contribution(sends, size)
 

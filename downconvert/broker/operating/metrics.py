@@ -187,5 +187,8 @@ class Metrics:
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:
     """The statistics of each range in it."""
-    kinds = (LazyDownConvertSend, BufferedSend)
-    return [part.stats for part in send.parts if isinstance(part, kinds)]
+    found = []
+    for part in send.parts:
+        if isinstance(part, LazyDownConvertSend | BufferedSend):
+            found.append(part.stats)
+    return found

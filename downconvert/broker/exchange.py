@@ -6,7 +6,7 @@ response was sent. So responses keep their order.
 An exchange belongs to the thread that owns its connection. Only that thread works on it, answers
 it and sends the response. Other threads post steps to it."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from downconvert.protocol.responses import (
     throttled,
 )
 from downconvert.protocol.schemas import Message
+from records.files.sends import Send
 from records.logged import log_of
 
 from .endings import End
@@ -77,6 +78,7 @@ class Exchange:
     quota: Quota | None = None  # of a client with a quota
     throttle = 0.0  # seconds from `now` on in which its client is not read from
     errors: Mapping[int, int] = NO_ERRORS  # error codes in the response, and how many of each
+    converted: Sequence[tuple[str, Send]] = ()  # topics, and their records that are converted
     row: RequestRow | None = None  # where it is counted, once it is accepted
     has_waited = False  # in the purgatory
     holds_turns = False  # or chunks, which a conversion takes for its client

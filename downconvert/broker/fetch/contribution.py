@@ -6,7 +6,6 @@ from collections.abc import Generator
 from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from downconvert.protocol.joined_send import JoinedSend
 from records import FileRecords
 from records.files.sends import Send
 from records.units import MiB
@@ -27,16 +26,6 @@ class FetchPause(Enum):
 
 # Yields at the end of each turn, and returns the result.
 Turns: TypeAlias = Generator[FetchPause, None, Found]
-
-
-class ConvertedSend(JoinedSend):
-    """Records that are converted while they are sent, with the values for the metrics."""
-
-    __slots__ = ("topic",)
-
-    def __init__(self, topic: str, sends: list[Send]) -> None:
-        super().__init__(sends)
-        self.topic = topic
 
 
 class Contribution(NamedTuple):

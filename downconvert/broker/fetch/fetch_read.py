@@ -4,6 +4,7 @@ from typing import Final
 
 from downconvert.broker.partition import Partition
 from downconvert.protocol.schemas import Message
+from records.files.sends import Send
 
 from .contribution import Contribution
 
@@ -15,12 +16,14 @@ class FetchRead:
 
     found: for each result, its partition, the leader's epoch when it was read, and what there was
     to read. size: bytes of the log. made_size: bytes that were made of those that are converted or
-    compressed again. has_news: errors, which are answered without waiting."""
+    compressed again. converted: the topic and the records of each partition that is converted.
+    has_news: errors, which are answered without waiting."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
         self.found: list[tuple[Partition | None, int, Contribution]] = []
         self.size = self.made_size = 0
+        self.converted: list[tuple[str, Send]] = []
         self.has_news = False
         self.is_whole = False
 
@@ -32,6 +35,7 @@ class FetchRead:
 
     def drop_records(self) -> None:
         """Forgets the records. The fetch waits, and reads all of them again later."""
+        self.converted = []
         self.found = [
             (partition, epoch, one._replace(records=b"")) for partition, epoch, one in self.found
         ]

@@ -38,7 +38,6 @@ from records.units import MiB
 from .contribution import (
     RECORDS_SIZE_MAX,
     Contribution,
-    ConvertedSend,
     FetchPause,
     Reading,
     ReadLimits,
@@ -228,7 +227,7 @@ class FetchReader:
                     return next(found)
                 except StopIteration as end:
                     contribution = end.value
-                self._note_conversion(contribution, read)
+                self._note_conversion(contribution, topic, read)
             if request.is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
         if not self.is_reported and diverging is None:
@@ -300,16 +299,18 @@ class FetchReader:
             reader=self._new_reader(),
         )
 
-    def _note_conversion(self, contribution: Contribution, read: FetchRead) -> None:
+    def _note_conversion(self, contribution: Contribution, topic: Topic, read: FetchRead) -> None:
         """Notes how much was made, and whether the client's fetches may take long. `read`: the
         partitions before."""
-        records = contribution.records
+        records, made_size = contribution.records, 0
         if not isinstance(records, bytes | ZeroCopySend):
-            read.made_size += records.size
+            made_size = records.size
+            read.made_size += made_size
         if isinstance(records, LazyRecodedSend):
             self._exchange.client.is_converting = True
         elif self._request.magic is not None:
-            made_size = records.size if isinstance(records, ConvertedSend) else 0
+            if not isinstance(records, bytes):
+                read.converted.append((topic.name, records))
             if read.size + max(contribution.source_size, made_size) > SMALL_SIZE_MAX:
                 self._exchange.client.is_converting = True
 

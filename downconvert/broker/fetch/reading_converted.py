@@ -21,6 +21,7 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker.partition import Partition
 from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.conversion.skip import skip
+from downconvert.protocol.joined_send import JoinedSend
 from downconvert.serving.fetch_assembly import (
     end_offset_of,
     hard_size,
@@ -36,7 +37,6 @@ from records.units import MiB
 
 from .contribution import (
     Contribution,
-    ConvertedSend,
     FetchPause,
     Reading,
     ReadLimits,
@@ -225,7 +225,7 @@ class _Conversion:
     def _contribution(
         self, sends: list[Send], source_size: int, scanned_end_offset: int | None = None
     ) -> Contribution:
-        records = ConvertedSend(self.partition.name.topic, sends)
+        records = sends[0] if len(sends) == 1 else JoinedSend(sends)
         return Contribution(
             records, source_size, self.up_to if scanned_end_offset is None else scanned_end_offset
         )

@@ -227,4 +227,5 @@ class Fetch:
                 field = "topic_id" if isinstance(topic, bytes) else "topic"
                 body.responses.append(Message(**{field: topic, "partitions": partitions}))
             partitions.append(result)
+        self._exchange.converted = self._read.converted
         self._exchange.reply(body)

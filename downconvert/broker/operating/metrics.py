@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from downconvert import ConversionStats, LazyDownConvertSend
 from downconvert.broker.endings import End
 from downconvert.broker.exchange import Client, Exchange
-from downconvert.broker.fetch.contribution import ConvertedSend
 from downconvert.broker.fetch.fetch_session import FetchSessions
 from downconvert.broker.purgatory import Purgatory
 from downconvert.protocol.errors import name_of
+from downconvert.protocol.joined_send import JoinedSend
 from downconvert.serving.buffered_send import BufferedSend
 from downconvert.serving.series import (
     CLIENTS_MAX,
@@ -140,8 +140,8 @@ class Metrics:
         if exchange.errors:
             for code, count in exchange.errors.items():
                 self._errors.labels(name, name_of(code)).inc(count)
-        if send.records:
-            self._sent_records(exchange.client, name, send.records)
+        if exchange.converted:
+            self._sent_converted(exchange.client, name, exchange.converted)
 
     def failed(self, exchange: Exchange) -> None:
         """There is no response, and the log gives the reason."""
@@ -151,18 +151,18 @@ class Metrics:
         """A connection has ended."""
         self._ends.labels(end.value).inc()
 
-    def _sent_records(self, client: Client, api: str, records: Sequence[Send]) -> None:
-        """Records were sent, or as many of them as will be."""
+    def _sent_converted(
+        self, client: Client, api: str, records: Sequence[tuple[str, Send]]
+    ) -> None:
+        """Converted records were sent, or as many of them as will be."""
         seconds = temporary = 0.0
         converted = 0
-        for part in records:
-            if not isinstance(part, ConvertedSend):
-                continue
-            for stats in stats_of(part):
+        for topic, send in records:
+            for stats in stats_of(send):
                 if stats.records_converted:
                     converted += stats.records_converted
-                    topic = self._topics.of(part.topic)
-                    self._converted.add(("Fetch", *topic), stats.records_converted)
+                    labels = ("Fetch", *self._topics.of(topic))
+                    self._converted.add(labels, stats.records_converted)
                 seconds += stats.seconds_converting
                 temporary += stats.temporary_bytes
                 if stats.filler_bytes:
@@ -185,10 +185,10 @@ class Metrics:
         return client.labels
 
 
-def stats_of(send: ConvertedSend) -> list[ConversionStats]:
+def stats_of(send: Send) -> list[ConversionStats]:
     """The statistics of each range in it."""
     found = []
-    for part in send.parts:
+    for part in send.parts if isinstance(send, JoinedSend) else (send,):
         if isinstance(part, LazyDownConvertSend | BufferedSend):
             found.append(part.stats)
     return found

@@ -12,7 +12,6 @@ from typing import Any, Final
 from downconvert.access.identity import in_line, principal_of
 from downconvert.broker.endings import End
 from downconvert.broker.exchange import Client, Exchange
-from downconvert.broker.fetch.contribution import ConvertedSend
 from downconvert.protocol.errors import ErrorCode, name_of
 from downconvert.serving.line_budget import LineBudget
 from records.logged import log_of
@@ -92,12 +91,8 @@ def _said(errors: dict[str, int], converted: int) -> str:
 
 
 def _converted(exchange: Exchange) -> int:
-    parts = () if exchange.send is None else exchange.send.records
     return sum(
-        stats.records_converted
-        for part in parts
-        if isinstance(part, ConvertedSend)
-        for stats in stats_of(part)
+        stats.records_converted for _, send in exchange.converted for stats in stats_of(send)
     )
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.fetch.contribution import ConvertedSend, ReadLimits, nothing
+from downconvert.broker.fetch.contribution import ReadLimits, nothing
 from records import FileRecords
-from records.files.zero_copy import ZeroCopySend
 from tests.downconvert.storage.logs import batch
 
 ONE = batch(0)
@@ -52,9 +51,3 @@ def test_only_a_hard_limit_counts_the_bytes_that_are_sent() -> None:
     assert ReadLimits(7, first=False, is_hard=True).room == 7
     assert ReadLimits(7, first=True, is_hard=True).room == 7
     assert ReadLimits(0, first=True, is_hard=True).room == 0
-
-
-def test_converted_records_know_their_topic_and_their_size(records: FileRecords) -> None:
-    sends = [ZeroCopySend(records), ZeroCopySend(records)]
-    one = ConvertedSend("events", [*sends])
-    assert (one.topic, one.size, one.parts) == ("events", 2 * len(ONE), tuple(sends))

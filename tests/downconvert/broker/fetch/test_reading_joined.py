@@ -11,7 +11,6 @@ from downconvert import ConversionPolicy
 from downconvert.broker import Broker
 from downconvert.broker.fetch.contribution import (
     Contribution,
-    ConvertedSend,
     ReadLimits,
 )
 from downconvert.broker.fetch.conversion_cache import ConversionCache
@@ -54,7 +53,7 @@ def shared_reading(
 
 def offsets_of(found: Contribution) -> list[int]:
     """The offsets in the whole messages that are sent."""
-    assert isinstance(found.records, ConvertedSend)
+    assert not isinstance(found.records, bytes)
     answer = BytesIO()
     while not found.records.completed:
         found.records.write_to(answer)

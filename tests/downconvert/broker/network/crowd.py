@@ -27,9 +27,9 @@ from downconvert.access.rights import Access
 from downconvert.broker.endings import End
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch import chunk_budget, planning, shared_range
-from downconvert.broker.fetch.contribution import ConvertedSend
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.conversions_under_way import ConversionsUnderWay
+from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.network.connection import Connection
 from downconvert.broker.server import Server
 from downconvert.conversion.made import budget as made_budget
@@ -48,7 +48,7 @@ from .crowd_requests import Asked, Produced, Topics
 BUFFER: Final = 64 * KiB  # of a socket; with much less, TCP itself waits
 HANGS: Final = 30.0  # seconds without a byte for anybody
 NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-KEPT: Final = (Connection, Exchange, ConvertedSend)
+KEPT: Final = (Connection, Exchange, FetchRead)
 ENDS: Final = ("stays", "stays", "stays", "half-closes", "vanishes", "resets")
 
 

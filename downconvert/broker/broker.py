@@ -102,7 +102,8 @@ class Broker(BrokerState):
             api_versions.refuse_version(exchange, api.versions)
             return exchange
         access = client.access
-        if access is not None and (access.is_closed or access.is_read_only):
+        is_limited = access is not None and (access.is_closed or access.is_read_only)
+        if is_limited:
             request = parse_body(header, frame)  # a part of it may be removed
         elif known is not None:
             request = known
@@ -118,7 +119,8 @@ class Broker(BrokerState):
         if access is not None and access.has_rates:
             exchange.quota = self._quota(exchange, access)
         try:
-            if access is None or self._permits(exchange, access):
+            may_refuse = is_limited or header.api in replica_ids.SINCE
+            if access is None or not may_refuse or self._permits(exchange, access):
                 api.handler(self, exchange, now)
         except Exception as error:
             if not isinstance(error, BadRequestError):

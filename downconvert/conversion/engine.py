@@ -51,7 +51,7 @@ class Engine:
         self.rules = rules = rules_for(request.policy, request.to_magic)
         self._records: Any = records
         self._view = records.view
-        self._is_file = hasattr(records, "file")
+        self._is_file = hasattr(type(records), "file")
         self.transcoder = backend.Transcoder(
             request.to_magic,
             request.first_offset,

@@ -179,14 +179,6 @@ class FetchReader:
         assert self._access is not None
         return isinstance(name, str) and allows(self._access, Kind.TOPIC, name, READ)
 
-    def _new_reader(self) -> Reader:
-        """The reader for records that are converted or compressed again."""
-        broker, exchange = self._broker, self._exchange
-        exchange.holds_turns = True
-        return Reader(
-            broker.planning_slots, exchange.client.id, exchange.wake, broker.conversion_cache
-        )
-
     def _contribution(
         self,
         read: FetchRead,
@@ -267,28 +259,31 @@ class FetchReader:
                 is_committed=request.is_committed,
             )
         may_convert = is_enabled(topic.config)
-        config, client = self._broker.config, self._exchange.client
-        client_id = self._exchange.request.header.client_id
+        broker, exchange = self._broker, self._exchange
+        config, client, cache = broker.config, exchange.client, broker.conversion_cache
+        reader = Reader(broker.planning_slots, client.id, exchange.wake, cache)
+        client_id = exchange.request.header.client_id
         names = names_of(client.software_name, client.software_version, client_id)
         if magic is None:
-            policy = self._broker.policies.policy_for(config.policy, topic.name, names)
+            exchange.holds_turns = True
+            policy = broker.policies.policy_for(config.policy, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
             return read_as_is(
                 partition,
                 asked.offset,
                 up_to,
                 limits,
-                reader=self._new_reader(),
+                reader=reader,
                 recode=recode,
                 is_committed=request.is_committed,
             )
         if not may_convert and not request.is_follower:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = config.policy
+        exchange.holds_turns = True
         if asked.offset < up_to:  # else there is nothing to convert
-            self._exchange.holds_turns = True
-            policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
-        policy = self._broker.policies.policy_for(policy, topic.name, names)
+            policy = broker.chunk_budget.policy_for(client.id)
+        policy = broker.policies.policy_for(policy, topic.name, names)
         return read_converted(
             partition,
             asked.offset,
@@ -296,7 +291,7 @@ class FetchReader:
             limits,
             magic=magic,
             policy=policy,
-            reader=self._new_reader(),
+            reader=reader,
         )
 
     def _note_conversion(self, contribution: Contribution, topic: Topic, read: FetchRead) -> None:

@@ -119,7 +119,8 @@ class Group:
 
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
-        state = self.state
+        rebalance = self._rebalance
+        state = rebalance.state
         if state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if state is State.EMPTY and identity.generation < 0:
@@ -129,7 +130,7 @@ class Group:
         code = self._check_identity(identity)
         if code:
             return code
-        self._rebalance.reset_session_timer(self.members[identity.member_id], now)
+        rebalance.reset_session_timer(rebalance.members[identity.member_id], now)
         if state is State.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE

@@ -7,6 +7,7 @@ number that continues after that byte is too long.
 
 Not here: the meaning of such numbers (kernel.py: records of v2)."""
 
+from functools import lru_cache
 from typing import Final
 
 from .kernel import Buffer
@@ -16,7 +17,7 @@ VARLONG_SIZE_MAX: Final = 10  # 64 bits
 
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
-_SMALL: Final = [bytes((2 * number,)) for number in range(64)]  # the encodings of one byte
+REMEMBERED_MAX: Final = 1024  # encodings: most are sizes of fields, which repeat
 
 
 class VarintError(ValueError):
@@ -31,10 +32,9 @@ class VarintTooLongError(VarintError):
     """A number continues after its last possible byte."""
 
 
+@lru_cache(maxsize=REMEMBERED_MAX)
 def varint(number: int) -> bytes:
     """A signed 32-bit number."""
-    if 0 <= number < len(_SMALL):  # most sizes of fields are
-        return _SMALL[number]
     return _encoded(_zigzag(number, 32))
 
 

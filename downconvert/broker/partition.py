@@ -213,9 +213,11 @@ class Partition:
 
         ApiError: this broker does not lead, the producer's sequence number is not the next, or the
         log cannot hold this much. OSError, StorageError: the disk failed; nothing is appended."""
+        batch = prepared.batches[0]
         with self.lock:
-            self.check(-1, leader=True)
-            batch = prepared.batches[0]
+            writer = self._writer
+            if writer is None or writer.reason is not None or self.leader != self.node_id:
+                self.check(-1, leader=True)
             known = None
             if batch.producer_id >= 0:
                 known = self.sequences.checked(batch, self.log.writer.producers, check_batch)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from .decoder import Cursor, reader
 from .errors import BadRequestError
 from .malformed import bad_length
-from .schemas import ApiKey, Message, is_flexible, schema
+from .schemas import ApiKey, Message, flexible_versions, schema
 
 START: Final = Struct(">hhih")  # API, version, correlation id, length of the client id
 FLEXIBLE_HEADER: Final = 2  # the header's version with tagged fields
@@ -74,7 +74,7 @@ def parse_start(frame: memoryview) -> Start:
     elif length < -1:
         raise bad_length("client_id", at, length)
     api = KNOWN.get(key)
-    if api is not None and is_flexible(api, version):
+    if api is not None and version in flexible_versions(api):
         cursor = Cursor(frame, at)
         if frame[cursor.take(1)]:  # it has tagged fields
             cursor = Cursor(frame)

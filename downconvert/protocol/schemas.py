@@ -136,11 +136,12 @@ _definitions()  # if it is missing, importing this module fails with that error
 
 def is_flexible(api: ApiKey, version: int) -> bool:
     """Whether a request of this version has the header with tagged fields."""
-    return version in _flexible_versions(api)
+    return version in flexible_versions(api)
 
 
 @cache
-def _flexible_versions(api: ApiKey) -> range:
+def flexible_versions(api: ApiKey) -> range:
+    """The versions for which `is_flexible`."""
     return schema(f"{api.name}Request").flexible
 
 

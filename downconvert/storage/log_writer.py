@@ -84,7 +84,8 @@ class LogWriter:
 
     def configure(self, config: LogConfig) -> None:
         """Applies other settings from now on. Open indexes keep their sizes."""
-        self.config = self._active.config = config
+        self.config = config
+        self._active.configure(config)
 
     @property
     def end_offset(self) -> int:

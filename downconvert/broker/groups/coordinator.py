@@ -383,9 +383,11 @@ class Groups:
         """Called after a request of a group, with the lock held. Returns what is to be called once
         the lock is released. `member_id`: no timer has changed but this member's, if there is such
         a member. Then the others are not compared."""
-        group_id, answers = group.id, group.take_answers()
+        group_id, answers, is_unused = group.id, group.take_answers(), group.is_unused
         known = self._deadlines.get(group_id)
-        if known is None or member_id is None:
+        if is_unused:
+            deadline = None  # nobody has joined, or is about to
+        elif known is None or member_id is None:
             deadline = group.next_deadline()
         else:
             deadline = group.deadline_of(member_id)
@@ -393,7 +395,7 @@ class Groups:
             self._deadlines[group_id] = deadline
             advance = partial(self._advance, group_id, deadline)
             answers.append(partial(self._purgatory.call_at, deadline, advance, now))
-        if group.is_unused and not self._offsets.has(group_id):
+        if is_unused and not self._offsets.has(group_id):
             del self._groups[group_id]
         if not self._is_armed:
             answers.append(partial(self._arm, now))

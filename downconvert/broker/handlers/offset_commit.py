@@ -45,7 +45,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     )
     code = broker.groups.commit(body.group_id, identity, offsets, now)
     for at, answer in answers:
-        answer.error_code = reply_code(refused[at], code)
+        answer.error_code = reply_code(refused[at], code) if refused[at] else code
     exchange.reply(Message(topics=topics))
 
 
@@ -65,7 +65,9 @@ def _name(broker: BrokerState, topic_id: bytes) -> tuple[str, ErrorCode]:
 
 def check_partition(broker: BrokerState, partition: Partition, metadata: str | None) -> ErrorCode:
     """Whether an offset with this metadata may be committed there."""
-    if broker.topics.partition(*partition) is None:
+    name, index = partition
+    topic = broker.topics.find(name)
+    if topic is None or index not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE

@@ -43,6 +43,7 @@ def answered(who: Client, *codes: int, api: str = "Fetch", **counts: int) -> Non
         received=NOW - 0.25,
         now=NOW - 0.1,
         send=None,
+        converted=(),
     )
     log_answer(exchange, NOW)
 

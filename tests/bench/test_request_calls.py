@@ -7,15 +7,15 @@ import pytest
 from bench.request_calls import SERVED, Calls, measure
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 95,
-    "Fetch v11 lz4": 95,
-    "Fetch v2 none": 170,
-    "Fetch v2 lz4": 170,
-    "ApiVersions": 45,
-    "Metadata": 59,
-    "Heartbeat": 74,
-    "OffsetCommit": 131,  # with six of the clock, which the one network thread keeps
-    "Produce": 123,
+    "Fetch v11 none": 83,
+    "Fetch v11 lz4": 83,
+    "Fetch v2 none": 131,
+    "Fetch v2 lz4": 131,
+    "ApiVersions": 35,
+    "Metadata": 43,
+    "Heartbeat": 51,  # with four of the clock, which the one network thread keeps
+    "OffsetCommit": 99,
+    "Produce": 103,
 }
 
 

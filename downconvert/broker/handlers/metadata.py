@@ -34,9 +34,10 @@ MAY_REFUSE_SINCE: Final = 4  # earlier versions always ask for topics to be crea
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     asked = body.topics
-    if version < IDS_SINCE and any(one.name is None or any(one.topic_id) for one in asked or ()):
-        exchange.reply(metadata_without_ids(asked))
-        return
+    for one in asked or () if version < IDS_SINCE else ():
+        if one.name is None or any(one.topic_id):
+            exchange.reply(metadata_without_ids(asked))
+            return
     # An empty list means all in version 0, unless names were removed from it.
     if asked is None or (version == 0 and not asked and exchange.permission is None):
         topics = [_topic(topic) for topic in broker.topics.values()]
@@ -47,27 +48,24 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         left = MADE_MAX if creates else 0
         topics = []
         for one in {(one.name, bytes(one.topic_id)): one for one in asked}.values():
-            is_new = one.name is not None and one.name not in broker.topics
+            is_new = one.name is not None and broker.topics.find(one.name) is None
             may_make = left > 0 and is_new and _may_write(exchange, one.name)
             topics.append(_asked(broker, one, now if may_make else None))
             left -= may_make
-    for one in topics:
-        is_asked = body.include_topic_authorized_operations and one.name is not None
+    for one in topics if body.include_topic_authorized_operations else ():
         one.topic_authorized_operations = operations(
-            exchange, Kind.TOPIC, one.name or "", is_asked=is_asked
+            exchange, Kind.TOPIC, one.name or "", is_asked=one.name is not None
         )
     client = exchange.client
-    exchange.reply(
-        Message(
-            brokers=[Message(node_id=broker.config.node_id, host=client.host, port=client.port)],
-            cluster_id=broker.config.cluster_id,
-            controller_id=broker.config.node_id,
-            topics=topics,
-            cluster_authorized_operations=operations(
-                exchange, Kind.CLUSTER, is_asked=body.include_cluster_authorized_operations
-            ),
-        )
+    answer = Message(
+        brokers=[Message(node_id=broker.config.node_id, host=client.host, port=client.port)],
+        cluster_id=broker.config.cluster_id,
+        controller_id=broker.config.node_id,
+        topics=topics,
     )
+    if body.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = operations(exchange, Kind.CLUSTER, is_asked=True)
+    exchange.reply(answer)
 
 
 def _may_write(exchange: Exchange, topic: str) -> bool:
@@ -86,7 +84,7 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
             name=None,
             topic_id=asked.topic_id,
         )
-    topic = broker.topics.get(asked.name)
+    topic = broker.topics.find(asked.name)
     if topic is not None:
         return _topic(topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -215,9 +215,7 @@ class Partition:
         log cannot hold this much. OSError, StorageError: the disk failed; nothing is appended."""
         batch = prepared.batches[0]
         with self.lock:
-            writer = self._writer
-            if writer is None or writer.reason is not None or self.leader != self.node_id:
-                self.check(-1, leader=True)
+            self.check(-1, leader=True)
             known = None
             if batch.producer_id >= 0:
                 known = self.sequences.checked(batch, self.log.writer.producers, check_batch)
@@ -225,8 +223,7 @@ class Partition:
                 appended = Appended(known.base_offset, known.last_offset, known.timestamp)
             else:
                 appended = self._append(prepared, now)
-            if self._view is not None:
-                self._advance(now / 1000)
+            self._advance(now / 1000)
             return appended
 
     def append_marker(

@@ -84,8 +84,7 @@ class LogWriter:
 
     def configure(self, config: LogConfig) -> None:
         """Applies other settings from now on. Open indexes keep their sizes."""
-        self.config = config
-        self._active.configure(config)
+        self.config = self._active.config = config
 
     @property
     def end_offset(self) -> int:
@@ -160,9 +159,7 @@ class LogWriter:
         age of records without timestamps, for rolling by time. `headers`: those of all batches, if
         their checksums have been compared."""
         active = self._active
-        guard, files = self._guard, self.files
-        if guard.moved is not None or files.reason is not None or not active.is_open:
-            guard.check(active)
+        self._guard.check(active)
         headers, following = check_appended(data, active.next_offset, headers)
         if not headers:
             return following
@@ -171,21 +168,20 @@ class LogWriter:
         if active.is_due(headers, len(data), following, now):
             rolled = active.segment
             self.roll(first_offset(headers, active.next_offset))
-            active = self._active
             LOG.info(
                 "%s: a new segment begins at offset %d (segment.bytes)",
                 self.path.name,
-                active.segment.base_offset,
+                self._active.segment.base_offset,
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._epochs.add(headers)
         if max(map(PRODUCER_ID, headers)) < 0:
-            active.append(data, headers, (), now)
+            self._active.append(data, headers, (), now)
             self._producers.pass_to(following)
         else:
             self.producers_at_end()  # their states before these batches
             with self._producers.following(MemoryRecords(data), headers) as aborted:
-                active.append(data, headers, aborted, now)
+                self._active.append(data, headers, aborted, now)
         return following
 
     def begin_epoch(self, epoch: int) -> None:

@@ -14,8 +14,8 @@ CALLS_MAX: Final = {
     "ApiVersions": 35,
     "Metadata": 43,
     "Heartbeat": 51,  # with four of the clock, which the one network thread keeps
-    "OffsetCommit": 99,
-    "Produce": 103,
+    "OffsetCommit": 104,
+    "Produce": 108,
 }
 
 

@@ -48,10 +48,8 @@ class Groups:
             config.group_initial_rebalance_delay_ms / 1000,
             MemberMemory(config.groups_memory_max_bytes),
         )
-        self._sessions = (
-            config.group_min_session_timeout_ms / 1000,
-            config.group_max_session_timeout_ms / 1000,
-        )
+        shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        self._sessions = shortest / 1000, longest / 1000
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
         self._deadlines: dict[str, float] = {}  # of each group, the call set in the purgatory
@@ -75,8 +73,9 @@ class Groups:
             if group is not None:
                 group.join(join, now, reply)
         if group is None:
-            is_full = not join.member_id
-            code = ErrorCode.GROUP_MAX_SIZE_REACHED if is_full else ErrorCode.UNKNOWN_MEMBER_ID
+            code = (
+                ErrorCode.UNKNOWN_MEMBER_ID if join.member_id else ErrorCode.GROUP_MAX_SIZE_REACHED
+            )
             reply(Joined(member_id=join.member_id, code=code))
 
     def sync(
@@ -97,14 +96,8 @@ class Groups:
             return
         with self._locked_group(group_id, now) as group:
             if group is not None:
-                group.sync(
-                    identity,
-                    assignments,
-                    now,
-                    reply,
-                    protocol_type=protocol_type,
-                    protocol=protocol,
-                )
+                call = identity, assignments, now, reply
+                group.sync(*call, protocol_type=protocol_type, protocol=protocol)
         if group is None:
             reply(Synced(code=ErrorCode.UNKNOWN_MEMBER_ID))
 
@@ -182,11 +175,8 @@ class Groups:
         with self._lock:
             group = self._groups.get(group_id) or self._open(group_id, now, create=may_create)
             if group is None:
-                return (
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE
-                    if may_create
-                    else ErrorCode.ILLEGAL_GENERATION
-                )
+                codes = ErrorCode.ILLEGAL_GENERATION, ErrorCode.COORDINATOR_NOT_AVAILABLE
+                return codes[may_create]
             if producer is None:
                 code = group.check_commit(identity, now)
             else:
@@ -373,16 +363,13 @@ class Groups:
         with self._lock:
             group = self._groups.get(group_id) or self._open(group_id, now, create=create)
             yield group
-            answers = [] if group is None else self._settled(group, now)
+            answers = [] if group is None else self._settled(group, now, None)
         for answer in answers:
             answer()
 
-    def _settled(
-        self, group: Group, now: float, member_id: str | None = None
-    ) -> list[Callable[[], None]]:
-        """Called after a request of a group, with the lock held. Returns what is to be called once
-        the lock is released. `member_id`: no timer has changed but this member's, if there is such
-        a member. Then the others are not compared."""
+    def _settled(self, group: Group, now: float, member_id: str | None) -> list[Callable[[], None]]:
+        """Ends a request of a group. Returns what to call once the lock is released. `member_id`:
+        no timer has changed but this member's, if there is one. The others are not compared."""
         group_id, answers, is_unused = group.id, group.take_answers(), group.is_unused
         known = self._deadlines.get(group_id)
         if is_unused:

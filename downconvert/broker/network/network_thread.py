@@ -17,8 +17,7 @@ from typing import Final
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.apis import ADMINISTRATIVE
-from downconvert.broker.operating.request_log import LOG as ANSWERS
-from downconvert.broker.operating.request_log import log_answer
+from downconvert.broker.operating import request_log
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
 from records.logged import log_of
@@ -352,8 +351,8 @@ class NetworkThread:
         assert exchange is not None
         connection.exchange = connection.send = None
         self._broker.finished(exchange, now)
-        if exchange.errors or ANSWERS.logger.isEnabledFor(DEBUG):
-            log_answer(exchange, now)
+        if exchange.errors or request_log.LOG.logger.isEnabledFor(DEBUG):
+            request_log.log_answer(exchange, now)
         if exchange.close_after_reply:
             self._served.close(connection, exchange.end, exchange.why)
             return

@@ -36,7 +36,6 @@ class SegmentWriter:
     """Appends to a segment. `position` and `next_offset` are its end."""
 
     __slots__ = (
-        "_config",
         "_created",
         "_files",
         "_first_timestamp",
@@ -45,8 +44,8 @@ class SegmentWriter:
         "_is_synced",
         "_is_unchanged",
         "_log",
-        "_roll_ms",
         "_transactions",
+        "config",
         "inode",
         "next_offset",
         "position",
@@ -60,7 +59,7 @@ class SegmentWriter:
         self.segment = segment
         self.position = position
         self.next_offset = next_offset
-        self.configure(config)
+        self.config = config
         self._files = files
         self._created: int | None = None  # milliseconds; the time of the first append
         self._first_timestamp: int | None = None
@@ -78,11 +77,6 @@ class SegmentWriter:
         except BaseException:
             self.abandon()
             raise
-
-    def configure(self, config: LogConfig) -> None:
-        """Applies other settings from now on. Open indexes keep their sizes."""
-        self._config = config
-        self._roll_ms = config.roll_ms
 
     def _make_files(self) -> None:
         """Creates missing files. An existing file is opened only if it must be cut."""
@@ -146,7 +140,7 @@ class SegmentWriter:
 
     def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         segment = self.segment
-        offsets, times = open_both(segment.path, segment.base_offset, self._files, self._config)
+        offsets, times = open_both(segment.path, segment.base_offset, self._files, self.config)
         segment.attach(offsets, times)
         segment.open_files.written.add(INDEX_FILES)
         return offsets, times
@@ -168,17 +162,17 @@ class SegmentWriter:
             return False
         if not self._is_known:
             self._know()
-        if self.position + size > self._config.segment_bytes or self._indexes.is_full:
+        if self.position + size > self.config.segment_bytes or self._indexes.is_full:
             return True
         if following - 1 - self.segment.base_offset > RELATIVE_MAX:
             return True
         if self._first_timestamp is not None and self._first_timestamp >= 0:
             youngest: int = max(map(MAX_TIMESTAMP, headers))
-            return youngest - self._first_timestamp > self._roll_ms
+            return youngest - self._first_timestamp > self.config.roll_ms
         # Records without timestamps are as old as their segment.
         if now is None or self._created is None:
             return False
-        return now - self._created > self._roll_ms
+        return now - self._created > self.config.roll_ms
 
     def is_old(self, now: int) -> bool:
         """Whether the segment has records, and has been written to for longer than `roll_ms`.
@@ -188,7 +182,7 @@ class SegmentWriter:
             return False
         if self._created is None:
             self._created = now
-        return now - self._created > self._roll_ms
+        return now - self._created > self.config.roll_ms
 
     def append(
         self,

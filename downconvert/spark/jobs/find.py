@@ -6,7 +6,7 @@ was found.
 Not here: reading (rows.py), which files (planner.py)."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -154,8 +154,7 @@ def _found(split: Split, options: Options, wanted: Any) -> Iterator[Json]:
 def _placed(split: Split, found: Iterator[Json]) -> Iterator[Json]:
     """Adds to each row its batch: the first one whose last offset is not lower. A record that was
     read from another copy has none."""
-    segment = opened(split)
-    try:
+    with closing(opened(split)) as segment:
         path, start = split.segment.path, segment.start
         batches = _batches(segment.records.slice(start, segment.records.size - start))
         header = next(batches, None)
@@ -173,8 +172,6 @@ def _placed(split: Split, found: Iterator[Json]) -> Iterator[Json]:
                 "sizeInBytes": None if batch is None else batch.size,
                 **row,
             }
-    finally:
-        segment.close()
 
 
 def _batches(records: Records) -> Iterator[BatchHeader]:

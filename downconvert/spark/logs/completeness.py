@@ -8,7 +8,7 @@ reading them (rows.py, batches.py)."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ from .boundaries import first_offset
 from .compacted import cleaned_until
 from .opening import OpenedSegment, opened
 from .segment_files import PartitionLog, SegmentFile
-from .splits import Split
+from .splits import Split, whole_file
 
 ZEROS_AT_ONCE: Final = 1024 * 1024
 
@@ -117,8 +117,7 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
     follows. `offset`: the log's end offset. Reading begins shortly before it.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
-    found = opened(Split("", 0, file, 0, file.size, offset, OFFSET_MAX))
-    try:
+    with closing(opened(whole_file(file, offset))) as found:
         records, start = found.records, found.boundaries().before_offset(offset)
         end, is_cut, rising = start, True, Rising(file.base_offset)
         try:
@@ -130,8 +129,6 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
         return end < records.size and (
             not is_cut or found.boundaries().from_position(end + 1) is not None
         )
-    finally:
-        found.close()
 
 
 def behind_damage(file: SegmentFile, end: int) -> Iterator[Stretch]:
@@ -148,14 +145,10 @@ def scan(
     the last batch of a log. So after a gap that no cleaner has made, that batch does not count.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
-    whole = Split("", 0, file, 0, file.size, start, end)
-    found = opened(whole)
-    try:
+    with closing(opened(whole_file(file, start, end))) as found:
         position = found.boundaries().before_offset(start)
         end = min(end, file.next_offset)
         yield from _scanned(file, found, position, start, end, cleaned, is_copy)
-    finally:
-        found.close()
 
 
 def _scanned(

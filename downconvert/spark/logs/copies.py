@@ -9,6 +9,7 @@ Not here: which copy is the leader's (replicas.py), how the copies become one lo
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -100,11 +101,8 @@ def _end_of(cache: ObjectCache, file: SegmentFile) -> bytes:
 
 
 def _last_bytes(file: SegmentFile) -> bytes:
-    reader = file.blob_of_log.open()
-    try:
+    with closing(file.blob_of_log.open()) as reader:
         return reader.read(max(0, file.size - END_SIZE), END_SIZE)
-    finally:
-        reader.close()
 
 
 def _topic(log: PartitionLog) -> tuple[str, str]:

@@ -9,7 +9,7 @@ same result, but all headers of the partition have to be read.
 Not here: leaving batches out (rows.py, batches.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from .completeness import is_damaged_after, is_last
 from .opening import opened
 from .outcomes import followed
 from .segment_files import PartitionLog, SegmentFile
-from .splits import Split
+from .splits import whole_file
 from .staging import staged
 from .union import up_to
 from .whole_log import known_end
@@ -199,12 +199,9 @@ def _followed_from_snapshot(files: Sequence[SegmentFile], segments: Sequence[Seg
 
 def _batches(file: SegmentFile) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
     """The batches of a segment, with the markers that end transactions. CorruptRecordsError."""
-    found = opened(Split("", 0, file, 0, file.size, file.base_offset, OFFSET_MAX, is_verified=True))
-    try:
+    with closing(opened(whole_file(file, file.base_offset, is_verified=True))) as found:
         for header in in_order(found.records.batches(), file.base_offset, file.offset_max):
             yield header, read_marker(found.records, header)
-    finally:
-        found.close()
 
 
 def _snapshot(path: Path) -> ProducerStates | None:

@@ -7,6 +7,7 @@ read. The reader of the records reports the damage.
 Not here: indexes and snapshots, which make following unnecessary (isolation.py)."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
@@ -20,7 +21,7 @@ from downconvert.storage.producers.producer_state import (
 from .completeness import State, Stretch, stretches_of_copies, whole_split
 from .opening import opened
 from .segment_files import PartitionLog, SegmentFile
-from .splits import Split
+from .splits import whole_file
 from .whole_log import whole_log
 
 
@@ -58,8 +59,7 @@ def open_ones(states: ProducerStates, end: int) -> list[AbortedTransaction]:
 def _aborted_in(piece: Stretch, states: ProducerStates) -> Iterable[AbortedTransaction]:
     file = piece.segment
     assert file is not None
-    found = opened(Split("", 0, file, 0, file.size, piece.start, piece.end))
-    try:
+    with closing(opened(whole_file(file, piece.start, piece.end))) as found:
         records = found.records.slice(piece.first, piece.last - piece.first)
         for header in records.batches():
             if header.producer_id >= 0 and piece.start <= header.last_offset:
@@ -67,8 +67,6 @@ def _aborted_in(piece: Stretch, states: ProducerStates) -> Iterable[AbortedTrans
                 entry = states.update(header, marker)
                 if entry is not None:
                     yield entry
-    finally:
-        found.close()
 
 
 def _all(log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]) -> Iterator[Stretch]:

@@ -10,12 +10,14 @@ for a batch is not safe either: a match, even with a valid checksum, may be insi
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
 from downconvert.spark.options.options import PARTITION_BYTES_MIN
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.names import OFFSET_MAX
 from records.units import MiB
 
 from .boundaries import TRIES, Boundaries, boundaries_of
@@ -64,6 +66,13 @@ class Split:
         return min(self.end_offset, self.segment.valid_until)
 
 
+def whole_file(
+    file: SegmentFile, start: int, end: int = OFFSET_MAX, *, is_verified: bool = False
+) -> Split:
+    """A split of a whole segment with the offsets from `start` up to `end`, of whichever topic."""
+    return Split("", 0, file, 0, file.size, start, end, is_verified=is_verified)
+
+
 def split(whole: Split, size_max: int) -> Iterator[Split]:
     """Cuts a stretch into stretches of about `size_max` bytes."""
     file = whole.segment
@@ -72,8 +81,7 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
     if whole.size <= size_max and not is_narrower:
         yield whole
         return
-    boundaries = boundaries_of(file)
-    try:
+    with closing(boundaries_of(file)) as boundaries:
         if is_narrower:
             start, end = around(boundaries, file, whole.first_offset, whole.end_offset)
             whole = replace(whole, start=start, end=end)
@@ -83,8 +91,6 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
             is_cut, is_followed = start > whole.start, end < whole.end
             yield replace(whole, start=start, end=end, is_cut=is_cut, is_followed=is_followed)
             start = end
-    finally:
-        boundaries.close()
 
 
 def around(boundaries: Boundaries, file: SegmentFile, start: int, end: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ Not here: reading ahead (range_records.py), whole stretches (opening.py)."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from heapq import merge
 from typing import NamedTuple
 
@@ -39,8 +39,7 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
         with FileRecords(descriptor, 0, descriptor.seek(0, os.SEEK_END)) as records:
             yield records.batches()
     else:
-        blocks = Blocks(file.blob_of_log, file.size)
-        try:
+        with closing(Blocks(file.blob_of_log, file.size)) as blocks:
             look = RangeRecords(Direct(blocks), 0, file.size)
             if file.size <= LOOK_SIZE:  # one request reads all of it
                 yield look.batches()
@@ -49,8 +48,6 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
             start = hints.before_position(hints.before_offset(offset))
             ranges = look if start else RangeRecords(blocks, 0, file.size)
             yield ranges.slice(start, file.size - start).batches()
-        finally:
-            blocks.close()
 
 
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:

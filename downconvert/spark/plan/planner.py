@@ -5,6 +5,7 @@ Only names, sizes and index entries are read, except for bounds by time or by tr
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import chain, groupby
@@ -273,9 +274,6 @@ def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
     later, with the same request for its index."""
     first, last = 0, file.size
     if (start > file.base_offset or end < file.next_offset) and not file.blobs:
-        boundaries = boundaries_of(file)
-        try:
+        with closing(boundaries_of(file)) as boundaries:
             first, last = around(boundaries, file, start, end)
-        finally:
-            boundaries.close()
     return first, last

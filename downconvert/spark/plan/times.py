@@ -6,13 +6,13 @@ searched batch by batch. Absent offsets right before that record may have held a
 Not here: what the options make of it (planner.py)."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from downconvert.spark.logs.completeness import State, Stretch, is_last
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.splits import Split, whole_file
 from downconvert.spark.logs.whole_log import known_end, whole_log
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.rising import in_order
@@ -78,31 +78,21 @@ def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:
     file = piece.segment
     assert file is not None
     split = Split("", 0, file, piece.first, piece.last, piece.start, piece.end, is_verified=True)
-    found = opened(split)
-    try:
+    with closing(opened(split)) as found:
         records = found.records.slice(piece.first, piece.last - piece.first)
         return _first_of(records, records.batches(), piece.start, piece.end, timestamp)
-    finally:
-        found.close()
 
 
 def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> int | None:
     """The first record of a segment that is not older, from the batch with an offset on, and not
     below `start`. CorruptRecordsError: the offset of a batch up to there is wrong."""
-    found = opened(Split("", 0, file, 0, file.size, offset, file.next_offset, is_verified=True))
-    try:
+    whole = whole_file(file, offset, file.next_offset, is_verified=True)
+    with closing(opened(whole)) as found:
         position = found.boundaries().before_offset(max(offset, start))
         records = found.records.slice(position, found.records.size - position)
         end = min(file.next_offset, file.valid_until)
-        return _first_of(
-            records,
-            in_order(records.batches(), file.base_offset, file.offset_max),
-            start,
-            end,
-            timestamp,
-        )[0]
-    finally:
-        found.close()
+        headers = in_order(records.batches(), file.base_offset, file.offset_max)
+        return _first_of(records, headers, start, end, timestamp)[0]
 
 
 def _first_of(

@@ -4,6 +4,7 @@ Not here: the columns' types (schemas.py), collecting headers (heads.py), positi
 reading on after damage (entries.py)."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
@@ -36,9 +37,9 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
     """Record batches of a split's batches, with the columns of an Arrow schema.
 
     FileNotFoundError: the segment is gone. CorruptSegmentError: there is damage, with FAILFAST."""
-    entries = Entries(split, options, lambda other: read_batches(other, options, schema))
+    opened = Entries(split, options, lambda other: read_batches(other, options, schema))
     heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
-    try:
+    with closing(opened) as entries:
         near = entries.position
         if options.verify_crc:
             look_at_first(entries)
@@ -58,8 +59,6 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
                 yield from entries.recover(damage, entries.position, near, schema)
                 near = entries.position
         yield from entries.after_last(near, schema)
-    finally:
-        entries.close()
 
 
 def _misplaced(heads: Heads, entries: Entries, near: int) -> CorruptRecordsError | None:

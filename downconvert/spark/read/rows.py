@@ -8,6 +8,7 @@ Not here: compressed entries step by step (inflate.py), buffering rows (accumula
 (gather.py), positions of entries and reading on after damage (entries.py)."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
 from downconvert.spark.logs.splits import Split
@@ -38,11 +39,9 @@ def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) ->
     """Record batches of a split's records, with the columns of an Arrow schema.
 
     FileNotFoundError: the segment is gone. CorruptSegmentError: there is damage, with FAILFAST."""
-    entries = Entries(split, options, lambda other: read_records(other, options, bounds, schema))
-    try:
+    opened = Entries(split, options, lambda other: read_records(other, options, bounds, schema))
+    with closing(opened) as entries:
         yield from _RowReader(entries, bounds, schema).read()
-    finally:
-        entries.close()
 
 
 class _RowReader:

@@ -9,7 +9,7 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -82,11 +82,8 @@ class Blob:
         if is_part or not self.size:
             target.write_bytes(self.read())
             return
-        reader = self.open()
-        try:
+        with closing(self.open()) as reader:
             target.write_bytes(reader.read(0, SMALL_SIZE_MAX))
-        finally:
-            reader.close()
 
     def save(self, target: Path) -> None:
         """Writes the content to a file, with the blob's modification time."""
@@ -100,8 +97,7 @@ class Blob:
 def _pieces(blob: Blob) -> Iterator[bytes]:
     if not blob.size:
         return
-    reader = blob.open()
-    try:
+    with closing(blob.open()) as reader:
         position = 0
         while position < blob.size:
             piece = reader.read(position, min(PIECE_SIZE, blob.size - position))
@@ -109,8 +105,6 @@ def _pieces(blob: Blob) -> Iterator[bytes]:
                 raise CorruptFileError(f"ends at byte {position} of {blob.size}", blob.name)
             yield piece
             position += len(piece)
-    finally:
-        reader.close()
 
 
 def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import io
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 from downconvert.storage.errors import CorruptFileError
@@ -28,10 +29,12 @@ def members(blob: Blob) -> Iterator[tuple[tuple[str, ...], Blob]]:
 
     CorruptFileError: it is no tar, is damaged, ends too early, or has left out the holes of a file.
     FileNotFoundError. StoreError."""
-    reader = blob.open()
     try:
-        file = io.BufferedReader(_TarFile(blob, reader), BUFFER_SIZE)
-        with tarfile.open(fileobj=file, mode="r:") as tar:  # compressed ones are refused
+        with (
+            closing(blob.open()) as reader,
+            io.BufferedReader(_TarFile(blob, reader), BUFFER_SIZE) as file,
+            tarfile.open(fileobj=file, mode="r:") as tar,  # compressed ones are refused
+        ):
             named: dict[str, tarfile.TarInfo] = {}
             for found in tar:
                 member = named.get(found.linkname, found) if found.islnk() else found
@@ -53,8 +56,6 @@ def members(blob: Blob) -> Iterator[tuple[tuple[str, ...], Blob]]:
                 raise CorruptFileError(f"has no member at byte {tar.offset}", blob.name)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise CorruptFileError(f"is no tar that can be read: {error}", blob.name) from error
-    finally:
-        reader.close()
 
 
 class _TarFile(io.RawIOBase):

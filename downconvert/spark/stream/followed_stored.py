@@ -6,7 +6,7 @@ segment, and from other new segments, that is the index and the part after its l
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -279,8 +279,7 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     an index it is the whole segment."""
     if not file.blobs or file.is_gzipped:
         return _hopped(file, offset, bytes_max)
-    blocks = Blocks(file.blob_of_log, file.size)
-    try:
+    with closing(Blocks(file.blob_of_log, file.size)) as blocks:
         look = RangeRecords(Direct(blocks), 0, file.size)
         hints = StoredBoundaries(file, look)
         first = hints.before_position(hints.before_offset(offset))
@@ -295,8 +294,6 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
                 return min(header.base_offset, file.next_offset), position - first
             position = hints.from_position(position + 1)
         return file.next_offset, file.size - first
-    finally:
-        blocks.close()
 
 
 def _hopped(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:

@@ -45,12 +45,20 @@ BODY_SIZE_MAX: Final = MiB
 class BatchReader:
     """Reads batch after batch with the same buffers."""
 
-    def __init__(self, records: Records, verify: bool, record_size_max: int | None) -> None:
+    def __init__(
+        self,
+        records: Records,
+        verify: bool,
+        record_size_max: int | None,
+        window_size: int = WINDOW_SIZE,
+    ) -> None:
+        """`window_size`: bytes of a large batch in memory, unless a record is larger."""
         self._records = records
         self._verify = verify
         self._record_size_max = record_size_max
         self._transcoder = Transcoder(V0, EVERY_OFFSET, 0, False)
-        self._rows = bytearray(ROWS_MAX * ROW_SIZE)
+        self._window_size = window_size
+        self._rows = bytearray(ROWS_MAX * ROW_SIZE * (window_size // WINDOW_SIZE))
         self._compressed = memoryview(b"")
         self._scan: OffsetScan | None = None
         self.body_size_max = body_size_max(record_size_max)
@@ -64,8 +72,8 @@ class BatchReader:
                 check_entry(entry, header, self._position(header))
         if header.records_count == 0:  # compaction kept it for its producer
             return iter(())
-        if header.codec and header.magic != V2:
-            return self._compressed_message(header, entry)
+        if is_message(header):
+            return self._inner_records(header, entry)
         return self._batch(header, entry)
 
     def rows(self, header: BatchHeader) -> Iterator[bytearray]:
@@ -74,21 +82,39 @@ class BatchReader:
         entry = None
         if held is not None and header.size <= ENTRY_SIZE_MAX and end <= len(held):
             entry = held[header.position : end]
-        window = self._enter(header, entry)
-        for size in self._columns(window, header):
+        for size, _ in self.parts(header, entry):
             yield self._rows[:size]
-        self._leave(window, header)
+
+    def parts(self, header: BatchHeader, entry: memoryview | None) -> Iterator[tuple[int, Window]]:
+        """Fills `buffer` with the rows of a batch, some at a time. Yields their size in bytes, and
+        the window that they point into: the records begin at its start. Compares no checksums."""
+        if is_message(header):
+            window: Window = self._enter_message(header, entry)
+        else:
+            window = self._enter(header, entry)
+        is_empty = True
+        for size in self._columns(window, header):
+            is_empty = False
+            yield size, window
+        if is_message(header):
+            if is_empty:
+                raise CorruptRecordsError(NO_MESSAGES, self._position(header))
+        elif header.codec and window.has_more():
+            raise window.damage("bytes left after the last record", window.start)
+
+    @property
+    def buffer(self) -> memoryview:
+        """The memory of rows (kernel.py, `columns`)."""
+        return memoryview(self._rows)
 
     # --- v2 batches, and messages of a log
 
     def _batch(self, header: BatchHeader, entry: memoryview | None) -> Iterator[list[Record]]:
         base_sequence = header.base_sequence if header.magic == V2 else NONE
-        window = self._enter(header, entry)
-        for size in self._columns(window, header):
+        for size, window in self.parts(header, entry):
             yield make_records(
                 self._rows, 0, size, window.buffer, header.base_offset, base_sequence
             )
-        self._leave(window, header)
 
     def _enter(self, header: BatchHeader, entry: memoryview | None) -> Window:
         """Moves before the first record, or before the cause of an error."""
@@ -103,17 +129,25 @@ class BatchReader:
         if entry is not None and len(entry) <= self.body_size_max:
             return Window(None, entry, self._position(header))
         stretch = Stretch(self._records, header.position, header.position + header.size)
-        return Window(stretch, bytearray(WINDOW_SIZE), self._position(header))
-
-    def _leave(self, window: Window, header: BatchHeader) -> None:
-        if header.codec and window.has_more():
-            raise window.damage("bytes left after the last record", window.start)
+        return Window(stretch, bytearray(self._window_size), self._position(header))
 
     # --- compressed messages
 
-    def _compressed_message(
+    def _inner_records(
         self, header: BatchHeader, entry: memoryview | None
     ) -> Iterator[list[Record]]:
+        kind = header.timestamp_type
+        for size, window in self.parts(header, entry):
+            found, at = make_inner_records(
+                self._rows, 0, size, window.buffer, window.start, kind, self._verify
+            )
+            count = len(found)
+            yield found
+            if count * ROW_SIZE < size:
+                raise window.damage(MISMATCH, at)
+
+    def _enter_message(self, header: BatchHeader, entry: memoryview | None) -> DecompressedWindow:
+        """Moves before the first message inside, whose offset is known then."""
         compressed = CompressedBytes.of(self._records, header)
         window = self._decompressed(compressed, entry)
         delta = 0
@@ -128,18 +162,7 @@ class BatchReader:
         if header.timestamp_type is TimestampType.LOG_APPEND:
             append_time = header.max_timestamp
         self._transcoder.enter_entries(header.magic, delta, append_time)
-        kind, is_empty = header.timestamp_type, True
-        for size in self._columns(window, header):
-            is_empty = False
-            found, at = make_inner_records(
-                self._rows, 0, size, window.buffer, window.start, kind, self._verify
-            )
-            count = len(found)
-            yield found
-            if count * ROW_SIZE < size:
-                raise window.damage(MISMATCH, at)
-        if is_empty:
-            raise CorruptRecordsError(NO_MESSAGES, self._position(header))
+        return window
 
     def _last_offset_inside(self, window: DecompressedWindow, header: BatchHeader) -> int:
         if self._scan is None:
@@ -162,7 +185,7 @@ class BatchReader:
         if not self._compressed:
             self._compressed = memoryview(bytearray(COMPRESSED_WINDOW_SIZE))
         stream = compressed.open(self._compressed)
-        return DecompressedWindow(stream, bytearray(WINDOW_SIZE), compressed.error_position)
+        return DecompressedWindow(stream, bytearray(self._window_size), compressed.error_position)
 
     def _columns(self, window: Window, header: BatchHeader) -> Iterator[int]:
         """Fills the rows for one batch, some at a time. Yields their size in bytes. The records
@@ -203,6 +226,11 @@ class BatchReader:
     def _position(self, header: BatchHeader) -> int:
         """The position of the entry in the file."""
         return self._records.origin + header.position
+
+
+def is_message(header: BatchHeader) -> bool:
+    """Whether a header is that of a compressed message of v0 or v1, with messages inside."""
+    return header.magic != V2 and bool(header.codec)
 
 
 def body_size_max(record_size_max: int | None) -> int:

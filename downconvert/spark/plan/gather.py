@@ -3,7 +3,7 @@
 The kernel fills columns in Arrow's format (records/kernel_functions.py, ArrowColumns). Here they
 become arrays, without a copy, with the columns that all records of a partition share.
 
-Not here: reading entries (rows.py), rows of unusual ones (accumulator.py)."""
+Not here: reading entries (rows.py), unusual ones (steps.py)."""
 
 from collections.abc import Iterator
 from typing import Any, Final

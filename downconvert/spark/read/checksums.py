@@ -7,7 +7,6 @@ from typing import Final
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.backend import crc32
-from records.batch import OFFSET_MIN
 from records.checksum import MISMATCH, verify_checksum
 from records.crc32c import crc32c
 from records.formats import (
@@ -15,18 +14,15 @@ from records.formats import (
     BATCH_HEADER_SIZE,
     MAGIC_AT,
     MESSAGE_OVERHEAD,
-    PREFIX,
     V2,
 )
 
 WINDOW_SIZE: Final = 256 * 1024  # bytes; stays in a core's cache between the read and the sum
-DELTA_AT: Final = ATTRIBUTES_AT_BATCH + 2  # of the last offset
 SIZES_MIN: Final = (*MESSAGE_OVERHEAD.values(), BATCH_HEADER_SIZE)  # of entries, by magic
 
 # Offset, size, checksum of v0 and v1, magic, checksum of v2. Making a header object would cost more
 # than the checksum of a small batch.
 HEAD: Final = Struct(">qiIBI")
-DELTA: Final = Struct(">i")
 
 
 def is_sound(entry: memoryview) -> bool:
@@ -35,29 +31,6 @@ def is_sound(entry: memoryview) -> bool:
     if magic == V2:
         return bool(crc32c(entry[ATTRIBUTES_AT_BATCH:]) == of_batch)
     return bool(crc32(entry, MAGIC_AT, len(entry)) == of_message)
-
-
-def sound_until(view: memoryview, start: int, end: int) -> int:
-    """The position in `view[start:end]` up to which entries are complete, their checksums right,
-    and their offsets below that of the next entry. So the last entry in view is not counted."""
-    sound, after = start, OFFSET_MIN
-    at, unpack = start, HEAD.unpack_from
-    while end - at >= HEAD.size:
-        offset, size, of_message, magic, of_batch = unpack(view, at)
-        if offset < after:
-            break
-        sound = at
-        following = at + PREFIX.size + size
-        if magic > V2 or following - at < SIZES_MIN[magic] or following > end:
-            break
-        if magic == V2:
-            if crc32c(view[at + ATTRIBUTES_AT_BATCH : following]) != of_batch:
-                break
-        elif crc32(view, at + MAGIC_AT, following) != of_message:
-            break
-        after = offset + 1 + (DELTA.unpack_from(view, at + DELTA_AT)[0] if magic == V2 else 0)
-        at = following
-    return sound
 
 
 class Checksums:

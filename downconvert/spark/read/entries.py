@@ -205,20 +205,6 @@ class Entries:
             elif self.options.mode is Mode.FAILFAST:
                 raise MissingOffsetsError(what)
 
-    def entry_of(self, position: int, anchor: int) -> int:
-        """Where the entry begins that contains a position. An earlier entry begins at `anchor`."""
-        entry, following = anchor, anchor
-        records = self.records.slice(anchor, self.size - anchor)
-        try:
-            for header in records.batches():
-                if following > position:
-                    break
-                entry = following
-                following += header.size
-        except CorruptRecordsError:
-            pass
-        return following if following <= position else entry
-
     def _from_copies(self, start: int, end: int) -> Generator[Any, None, list[Any]]:
         """Yields records of these offsets from other copies; returns the offsets that no copy
         has."""

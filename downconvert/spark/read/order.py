@@ -3,12 +3,16 @@ neighbours. Otherwise records would be left out, or have offsets of others.
 
 Not here: reading on after a wrong one (entries.py)."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeAlias
 
 from downconvert.storage.segments.rising import NOT_RISING, goes_beyond, limit_of
 from records import BatchHeader, CorruptRecordsError
 
 from .entries import Entries
+
+HeaderAt: TypeAlias = Callable[[int], BatchHeader | None]
 
 
 def look_at_first(entries: Entries) -> None:
@@ -19,15 +23,17 @@ def look_at_first(entries: Entries) -> None:
             entries.misplaced = entries.position
 
 
-def check_order(entries: Entries, header: BatchHeader, near: int) -> None:
+def check_order(
+    entries: Entries, header: BatchHeader, near: int, header_at: HeaderAt | None = None
+) -> None:
     """Compares an entry's offsets with that of the next entry, or with where the next segment
     begins. If the next entry is the wrong one, it is noted as misplaced. `near`: where an entry
-    before this one begins.
+    before this one begins. `header_at`: as `Entries.header`, of bytes that are in memory.
 
     CorruptRecordsError: the offsets of this entry are wrong."""
     end, following = header.position + header.size, None
     with suppress(CorruptRecordsError):
-        following = entries.header(end)
+        following = (header_at or entries.header)(end)
     if following is None and end < entries.size:
         return
     limit = limit_of(header, following, entries.split.segment.offset_max)

@@ -1,6 +1,7 @@
 """Rows are the records: of every format, codec and broker, however a segment is split."""
 
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +14,7 @@ from downconvert.spark.errors import CorruptSegmentError
 from records import Codec, MemoryRecords, Record, build, read
 from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType
+from records.files.source import TRUNCATED
 from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1, V2, TimestampType
 from tests import corpus, strategies
 from tests.downconvert.spark.reading import expected, partition, reader, record_of, rows
@@ -237,3 +239,20 @@ def test_an_entry_of_any_shape_may_follow_one_of_any_other(tmp_path: Path, first
         assert [(row["offset"], len(row["value"])) for row in found] == [
             *enumerate(sizes[start:], start)
         ]
+
+
+@pytest.mark.parametrize("left", [5, 7])
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_file_that_shrinks_while_it_is_read_is_damaged(
+    tmp_path: Path, left: int, is_inside: bool
+) -> None:
+    batches = [batch(number, size=300_000) for number in range(10)]
+    partition(tmp_path, b"".join(batches))
+    source = reader(tmp_path)
+    (task,) = source.partitions()
+    found = source.read(task)
+    assert next(found).num_rows
+    (log,) = tmp_path.rglob("*.log")
+    os.truncate(log, sum(map(len, batches[:left])) + 200 * is_inside)
+    with pytest.raises(CorruptSegmentError, match=TRUNCATED):
+        list(found)

@@ -1,0 +1,80 @@
+"""Reads one entry step by step: a large, damaged or unusual one.
+
+The bytes go through a window, so a decompression bomb takes no more memory. Only a
+record that is larger makes its window grow, as its bytes are read, up to a limit.
+
+Not here: ordinary entries (rows.py), the windows (records/batches/batch_reader.py)."""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+
+from downconvert.spark.plan.gather import AT, FIELDS, Gatherer
+from records import BatchHeader, CorruptRecordsError, Records, RecordTooLargeError, TimestampType
+from records.batch import SIZE_AT
+from records.batches.batch_reader import BatchReader, is_message
+from records.checksum import MISMATCH, is_sound
+from records.files.window import Window
+from records.formats import MAGIC_AT, PREFIX, V0
+from records.kernel import ROW_SIZE
+
+SIZE: Final = Struct(">i")
+WINDOW_SIZE: Final = 256 * 1024  # bytes; stays in a core's own cache until its rows are in columns
+
+
+class StepReader:
+    """Adds the records of entries to columns."""
+
+    def __init__(
+        self, records: Records, gatherer: Gatherer, record_bytes_max: int, *, verify: bool
+    ) -> None:
+        """`verify`: whether checksums inside compressed messages are compared."""
+        self._reader = BatchReader(records, False, record_bytes_max, WINDOW_SIZE)
+        self._gatherer = gatherer
+        self._record_bytes_max = record_bytes_max
+        self._verify = verify
+
+    def read(self, header: BatchHeader, entry: memoryview | None) -> Iterator[Any]:
+        """Yields record batches as they fill up. `entry`: its bytes, if they are in memory.
+
+        CorruptRecordsError is raised after all records before the damage were added. A damaged
+        compressed v1 message adds none: only its last inner message determines the offsets."""
+        try:
+            for size, window in self._reader.parts(header, entry):
+                rows, damage = self._reader.buffer[:size], None
+                if is_message(header):
+                    count, damage = self._checked(rows, window, header)
+                    rows = rows[: count * ROW_SIZE]
+                yield from self._gatherer.add(rows, window.buffer)
+                if damage is not None:
+                    raise damage
+        except RecordTooLargeError as error:
+            raise CorruptRecordsError(
+                f"a record is larger than {self._record_bytes_max} bytes, which the option "
+                "maxRecordBytes allows",
+                header.position,
+            ) from error
+
+    def _checked(
+        self, rows: memoryview, window: Window, header: BatchHeader
+    ) -> tuple[int, CorruptRecordsError | None]:
+        """Handles inner messages where the kernel does not. Returns how many come before the first
+        one with a wrong checksum, and the error for that. Messages of v0 stay without a timestamp,
+        even if the outer message has one."""
+        table = np.frombuffer(rows, np.int64).reshape(-1, FIELDS)
+        if header.magic == V0:
+            table[:, AT["timestamp_type"]] = TimestampType.NONE
+        if not (self._verify or header.timestamp_type is TimestampType.LOG_APPEND):
+            return len(table), None
+        at = window.start
+        for number in range(len(table)):
+            end = at + PREFIX.size + SIZE.unpack_from(window.buffer, at + SIZE_AT)[0]
+            if self._verify and not is_sound(window, at, end):
+                return number, window.damage(MISMATCH, at)
+            if window.buffer[at + MAGIC_AT] == V0:
+                table[number, AT["timestamp"]] = TimestampType.NONE
+                table[number, AT["timestamp_type"]] = TimestampType.NONE
+            at = end
+        return len(table), None

@@ -92,10 +92,7 @@ def run(
     step: Step = no_step,
 ) -> tuple[list[Json], bool]:
     """The rows of `find`, at most `limit`, by partition and offset; and whether these are all."""
-    tasks = plan_of(paths, keys, topics=topics, skip_damaged=skip_damaged)
-    if not tasks:
-        return [], True
-    frame = run_tasks(session, tasks, search, RESULT)
+    frame = find(session, paths, keys, topics=topics, skip_damaged=skip_damaged)
     with watched(session, "find", step, skips=True):
         rows = [row.asDict() for row in frame.limit(limit + 1).collect()]
     rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))

@@ -80,10 +80,7 @@ def run(
     step: Step = no_step,
 ) -> list[Json]:
     """The rows of `gaps`, by partition and offset. Adjacent gaps of one state are joined."""
-    tasks = plan_of(paths, topics=topics, compacted=compacted, verify_crc=verify_crc)
-    if not tasks:
-        return []
-    frame = run_tasks(session, tasks, look, RESULT)
+    frame = gaps(session, paths, topics=topics, compacted=compacted, verify_crc=verify_crc)
     with watched(session, "gaps", step):
         return joined(row.asDict() for row in frame.collect())
 

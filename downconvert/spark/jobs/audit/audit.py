@@ -5,6 +5,7 @@ Tasks read the segments. They return a row for each partition, format and codec.
 Not here: reading a segment (audit_segment.py), results per topic (audit_summary.py)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import trimmed
 from records.units import MiB
 
-from .audit_segment import STRETCHES, Task, audit_segments
+from .audit_segment import STRETCHES, Share, Task, audit_segments
 
 TASK_SIZE: Final = (
     256 * MiB
@@ -26,26 +27,8 @@ TASK_SIZE: Final = (
 SAMPLED_SIZE: Final = 32 * MiB  # the same if all of it is converted
 DAMAGES_MAX: Final = 5  # per partition, in the report
 
-SUMS: Final = (
-    "segments",
-    "log_bytes",
-    "tail_bytes",
-    "gaps",
-    "missing_offsets",
-    "batches",
-    "bytes",
-    "records",
-    "uncounted_bytes",
-    "control_batches",
-    "control_bytes",
-    "transactional_batches",
-    "aborted_batches",
-    "aborted_records",
-    "sampled_bytes",
-    "sampled_records",
-    "sampled_payload",
-    "sampled_with_headers",
-)
+# The counts and sizes of a share: those that are 0 without a batch.
+SUMS: Final = tuple(field.name for field in fields(Share) if field.default == 0)
 COST: Final = pa.struct(
     [
         ("cpu_seconds", pa.float64()),
@@ -101,8 +84,7 @@ def run(
     step: Step = no_step,
 ) -> list[Row]:
     """The rows of `audit`: a few for each partition."""
-    tasks = plan(paths, topics, everything, verify_crc)
-    frame = _added_up(run_tasks(session, tasks, audit_segments, RESULT))
+    frame = audit(session, paths, topics=topics, everything=everything, verify_crc=verify_crc)
     with watched(session, "audit", step):
         return frame.collect()
 

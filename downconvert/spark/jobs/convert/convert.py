@@ -33,7 +33,7 @@ from records.formats import V2
 from records.paths import named
 
 from .convert_segment import Task, convert_segment, failed, remove_leftovers
-from .convert_stored import StoredTask, convert_stored
+from .convert_stored import convert_stored
 from .manifest import MANIFEST, NOTE_SUFFIX, gather, read_manifest, read_note_at
 from .outdated import check_current
 from .rewrite import Settings
@@ -123,7 +123,7 @@ def run(
     into = named(target).absolute()
     tasks = plan(paths, into, settings, topics)
     into.mkdir(parents=True, exist_ok=True)
-    directories = sorted({Path(_segment_task(task).target) for task in tasks})
+    directories = sorted({Path(task.target) for task in tasks})
     for directory in directories:
         remove_leftovers(directory)
     work = partial(_work, uuid4().hex[:8])
@@ -170,7 +170,7 @@ def _run_to_store(
 
 def plan(
     paths: Sequence[str], target: Path, settings: Settings, topics: Sequence[str]
-) -> list[Task | StoredTask]:
+) -> list[Task]:
     """A task for each segment. JobError: the target is among the sources, or has other content."""
     logs = chosen(paths, topics)
     for path in map(Path, _mounted(paths)):
@@ -190,8 +190,8 @@ def _mounted(paths: Sequence[str]) -> list[str]:
 
 def _tasks(
     logs: Sequence[PartitionLog], target: Callable[[str], str], settings: Settings
-) -> list[Task | StoredTask]:
-    tasks: list[Task | StoredTask] = []
+) -> list[Task]:
+    tasks: list[Task] = []
     for log in logs:
         into = target(str(log.topic_partition))
         for segment in log.segments:
@@ -206,20 +206,14 @@ def _tasks(
             if log.is_mounted and not is_stored(into):
                 tasks.append(task)
                 continue
-            task = replace(task, source_name=segment.path)
             part = log if log.is_mounted else trimmed(log, [segment.base_offset])
-            is_first = segment is log.segments[0]
-            if not is_first:  # the task of the first segment copies the partition's files
+            if segment is not log.segments[0]:  # the first one's task copies the partition's files
                 sides = tuple(side for side in part.sides if side[0] not in OF_PARTITION)
                 part = replace(part, sides=sides)
             if log.is_mounted:
                 part = replace(part, segments=(segment,))
-            tasks.append(StoredTask(task, part))
+            tasks.append(replace(task, source_name=segment.path, log=part))
     return tasks
-
-
-def _segment_task(task: Task | StoredTask) -> Task:
-    return task.task if isinstance(task, StoredTask) else task
 
 
 def _check(target: Path, settings: Settings) -> None:
@@ -237,18 +231,17 @@ def _check(target: Path, settings: Settings) -> None:
         )
 
 
-def _work(run_id: str, task: Task | StoredTask) -> Iterable[Json]:
+def _work(run_id: str, task: Task) -> Iterable[Json]:
     """The work of a worker for a task."""
     context = TaskContext.get()
     attempt = f"{run_id}-{context.taskAttemptId() if context else 0}"
     try:
-        if isinstance(task, StoredTask):
-            entry = convert_stored(task, attempt=attempt)
-        else:
+        if task.log is None:
             entry = convert_segment(task, attempt=attempt)
+        else:
+            entry = convert_stored(task, task.log, attempt=attempt)
     except (OSError, RecordsError) as error:  # the disk is full or missing
-        given = _segment_task(task)
-        entry = failed(given, f"{given.source}: {error}")
+        entry = failed(task, f"{task.source}: {error}")
     yield {name: getattr(entry, name) for name in RESULT.names}
 
 

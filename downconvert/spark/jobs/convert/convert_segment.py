@@ -16,6 +16,7 @@ from pathlib import Path
 from time import thread_time
 from typing import Final
 
+from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.storage import AbortedTransaction, DiskFullError, Log, LogConfig
 from downconvert.storage.disk.files import DISK, Files, replace_file
 from downconvert.storage.indexes.index_builder import write_indexes
@@ -38,7 +39,8 @@ BUFFER_SIZE: Final = 1024 * 1024  # bytes of small pieces, before they are writt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One segment of a partition's directory, and the directory for the result."""
+    """One segment of a partition's directory, and the directory for the result. `log`: the source,
+    if it or the result is not in a mounted directory (convert_stored.py)."""
 
     topic: str
     partition: int
@@ -47,6 +49,7 @@ class Task:
     target: str
     settings: Settings
     source_name: str = ""  # of the log, in notes, if it was copied from a store
+    log: PartitionLog | None = None
 
     def __str__(self) -> str:
         return f"{self.source}, segment {self.base_offset}"

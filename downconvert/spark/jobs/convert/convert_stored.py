@@ -11,10 +11,10 @@ manifest of all notes (stored_manifest.py)."""
 import hashlib
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.stores.stores import below, is_stored, readable, remove, shown, write
 from downconvert.storage.names import Kind, file_name
@@ -24,34 +24,20 @@ from .manifest import Entry, is_true, note_path, read_note
 from .stored_manifest import read_stored_note
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTask:
-    """A segment whose source or target is not a mounted directory.
-
-    `task`: the conversion and its target. `log`: the source."""
-
-    task: Task
-    log: PartitionLog
-
-    def __str__(self) -> str:
-        return str(self.task)
-
-
-def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
-    """Converts a segment, unless it is converted already, as `convert_segment` does.
+def convert_stored(task: Task, log: PartitionLog, *, attempt: str) -> Entry:
+    """Converts a segment of a log, unless it is converted already, as `convert_segment` does.
 
     OSError: the machine or the store failed; files in the target are complete."""
-    task = stored.task
     to_store = is_stored(task.target)
     note_uri = below(task.target, note_path(Path(), task.base_offset).name) if to_store else ""
     known = (
         read_stored_note(note_uri) if to_store else read_note(Path(task.target), task.base_offset)
     )
-    if known is not None and _is_done(known, stored):
+    if known is not None and _is_done(known, task, log):
         return replace(known, status="kept", cpu_seconds=0.0)
     with ExitStack() as opened:
-        source = opened.enter_context(staged(stored.log, {task.base_offset}))
-        here = replace(task, source=str(source), source_name=task.source_name)
+        source = opened.enter_context(staged(log, {task.base_offset}))
+        here = replace(task, source=str(source))
         if to_store:
             scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="kafka-segments-"))
             here = replace(here, target=str(Path(scratch) / source.name))
@@ -78,30 +64,26 @@ def _write(made: Path, task: Task, log_uri: str) -> None:
     write(log_uri, made / log)
 
 
-def _is_done(known: Entry, stored: StoredTask) -> bool:
+def _is_done(known: Entry, task: Task, log: PartitionLog) -> bool:
     """Whether a note belongs to this source and these settings, and the log has the note's
     digest."""
-    task, file = stored.task, _file(stored)
+    bases = (file for file in log.segments if file.base_offset == task.base_offset)
+    file = next(bases, None)
     if file is None or known.settings != str(task.settings) or known.status == "failed":
         return False
-    log = file.blob(Kind.LOG)
-    if log is None:
+    blob = file.blob(Kind.LOG)
+    if blob is None:
         status = Path(file.path).stat()
         same = (known.source_size, known.source_modified) == (status.st_size, status.st_mtime_ns)
     else:  # the size of a gzipped or clipped log is unknown before reading: only the time counts
-        is_changed = log.is_gzipped or file.is_clipped
-        same = known.source_modified == log.modified
-        same = same and (is_changed or known.source_size == log.size)
+        is_changed = blob.is_gzipped or file.is_clipped
+        same = known.source_modified == blob.modified
+        same = same and (is_changed or known.source_size == blob.size)
     if not same:
         return False
     if not is_stored(task.target):
         return is_true(known, Path(task.target))
     return _has_digest(below(task.target, file_name(task.base_offset, Kind.LOG)), known)
-
-
-def _file(stored: StoredTask) -> SegmentFile | None:
-    bases = (file for file in stored.log.segments if file.base_offset == stored.task.base_offset)
-    return next(bases, None)
 
 
 def _has_digest(uri: str, known: Entry) -> bool:

@@ -23,6 +23,9 @@ from records.kernel import ROW_SIZE
 SIZE: Final = Struct(">i")
 WINDOW_SIZE: Final = 256 * 1024  # bytes; stays in a core's own cache until its rows are in columns
 
+# No smaller limit applies: ordinary entries are of this size, also decompressed.
+RECORD_BYTES_MIN: Final = 1024 * 1024
+
 
 class StepReader:
     """Adds the records of entries to columns."""
@@ -31,7 +34,8 @@ class StepReader:
         self, records: Records, gatherer: Gatherer, record_bytes_max: int, *, verify: bool
     ) -> None:
         """`verify`: whether checksums inside compressed messages are compared."""
-        self._reader = BatchReader(records, False, record_bytes_max, WINDOW_SIZE)
+        limit = max(record_bytes_max, RECORD_BYTES_MIN)
+        self._reader = BatchReader(records, False, limit, WINDOW_SIZE)
         self._gatherer = gatherer
         self._record_bytes_max = record_bytes_max
         self._verify = verify

@@ -9,7 +9,7 @@ Not here: where to cut (splits.py)."""
 
 from bisect import bisect_left
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -34,26 +34,7 @@ INDEX_SIZE_MAX: Final = 10 * MiB
 ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
-class Boundaries(Protocol):
-    """The batch boundaries that a segment's index knows."""
-
-    @property
-    def exist(self) -> bool:
-        """Whether any boundary is known."""
-
-    def from_position(self, position: int, tries: int | None = None) -> int | None:
-        """The first boundary at or after a position; None: none is known."""
-
-    def before_offset(self, offset: int) -> int:
-        """A boundary at or before the batch that holds an offset, close to it."""
-
-    def after_offset(self, offset: int) -> int | None:
-        """A boundary after every batch with offsets below `offset`; None: none is known."""
-
-    def close(self) -> None: ...
-
-
-def boundaries_of(file: SegmentFile) -> Boundaries:
+def boundaries_of(file: SegmentFile) -> "Boundaries":
     """The boundaries known to a segment's index, for planning. StoreError: the index cannot be
     read."""
     return StoredBoundaries(file) if file.blobs else MountedBoundaries(file)
@@ -76,6 +57,7 @@ class MountedBoundaries:
 
     @property
     def exist(self) -> bool:
+        """Whether any boundary is known."""
         return self._index is not None and len(self._index) > 0
 
     def from_position(self, position: int, tries: int | None = None) -> int | None:
@@ -141,7 +123,8 @@ class MountedBoundaries:
 
 
 class StoredBoundaries:
-    """The boundaries of a segment that is not mounted: hints, or verified if there are records."""
+    """The boundaries of a segment that is not mounted: hints, or verified if there are records. Its
+    methods are those of `MountedBoundaries`."""
 
     def __init__(self, file: SegmentFile, records: Records | None = None) -> None:
         self._base = file.base_offset
@@ -189,6 +172,9 @@ class StoredBoundaries:
     def _is_one(self, slot: int) -> bool:
         position, entry = int(self._positions[slot]), int(self._offsets[slot])
         return self._records is None or begins_batch(self._records, position, entry)
+
+
+Boundaries: TypeAlias = MountedBoundaries | StoredBoundaries
 
 
 def begins_batch(records: Records, position: int, entry: int | None = None) -> bool:

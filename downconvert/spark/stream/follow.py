@@ -8,8 +8,8 @@ record.
 The result does not depend on the order of copying either. If offsets are missing between segments,
 and one of these is new, a stream waits for them for a limited time (gaps.py).
 
-Not here: the logs themselves (followed.py), Spark's interface (stream.py), reading (rows.py,
-batches.py)."""
+Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's interface
+(stream.py), reading (rows.py, batches.py)."""
 
 import time
 import warnings
@@ -27,7 +27,8 @@ from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
-from .followed import FollowedLog, FollowedLogs
+from .followed_mounted import FollowedLog, MountedLogs
+from .followed_stored import StoredLogs
 
 Made = TypeVar("Made")
 Offsets: TypeAlias = dict[TopicPartition, int]
@@ -36,7 +37,7 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 class LogFollower:
     """The partitions that the options select, as of the latest `refresh`."""
 
-    def __init__(self, options: Options, logs: FollowedLogs) -> None:
+    def __init__(self, options: Options, logs: MountedLogs | StoredLogs) -> None:
         self._options = options
         self._logs = logs
         self._current: dict[TopicPartition, FollowedLog] = {}

@@ -4,10 +4,10 @@ Logs stay open between two refreshes, but their files do not.
 
 Not here: how much of them is read (follow.py)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.compacted import CleanerPoints
@@ -29,7 +29,6 @@ from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import CorruptRecordsError
 from records.batch import NONE
 
-from .followed import FollowedLog
 from .followed_stored import StoredLog, StoredLogs
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.
@@ -37,7 +36,7 @@ OPEN_SEGMENTS_MAX: Final = 64
 
 
 class MountedLog:
-    """A log in a directory, as it is now."""
+    """A log in a directory, as it is now. Its methods are those of `StoredLog`."""
 
     def __init__(self, name: TopicPartition, log: Log, options: Options) -> None:
         self._name = name
@@ -106,6 +105,9 @@ class MountedLog:
         yield from stretches(log, start, end, transactions, cleaned)
 
 
+FollowedLog: TypeAlias = MountedLog | StoredLog
+
+
 class MountedLogs:
     """The logs below some directories. If tars, gzipped segments or tiers are among them, all of
     them are followed as in a store, from then on."""
@@ -123,6 +125,7 @@ class MountedLogs:
 
     @property
     def costs(self) -> bool:
+        """Whether a new look needs requests to a store."""
         return self._stored is not None
 
     def close(self) -> None:
@@ -130,7 +133,8 @@ class MountedLogs:
             log.close()
         self._logs.clear()
 
-    def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+    def refresh(self) -> Mapping[TopicPartition, tuple[FollowedLog, int]]:
+        """Each wanted log, and the offset up to which it can be read now."""
         if self._stored is not None:
             return self._stored.refresh()
         logs: dict[str, Log] = {}

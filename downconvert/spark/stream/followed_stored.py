@@ -44,8 +44,6 @@ from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicParti
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
-from .followed import FollowedLog
-
 Made = TypeVar("Made")
 
 
@@ -69,6 +67,7 @@ class StoredLog:
 
     @property
     def directory(self) -> str:
+        """The log's name in messages."""
         return self._log.directory
 
     @property
@@ -77,6 +76,7 @@ class StoredLog:
 
     @property
     def topic_id(self) -> str | None:
+        """The id of its topic, as text; None: not known."""
         if self._log.topic_id is not None:
             return self._log.topic_id
         if self._log.is_mounted:
@@ -102,9 +102,11 @@ class StoredLog:
         return max(self.start_offset, end)
 
     def starting(self, end: int) -> int:
+        """The offset at which a stream begins. It first reads up to `end`."""
         return start_of(self._log, end, self._options)
 
     def epoch_of(self, offset: int) -> int:
+        """The leader epoch of the record before an offset; -1: not known."""
         if offset == self._tail.end_offset and self._tail.epoch != NONE:
             return self._tail.epoch
         for file in files_with(self._log, offset - 1):
@@ -115,6 +117,8 @@ class StoredLog:
         return NONE
 
     def changed_from(self, place: Place) -> int | None:
+        """The first offset at which the log differs from what was read up to a place; None: it does
+        not."""
         return where_changed(
             place,
             lambda: self.epoch_of(place.offset),
@@ -123,6 +127,8 @@ class StoredLog:
         )
 
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
+        """The offset after as many batches as fit in `bytes_max` bytes, at least one, but at most
+        `end`; and their approximate size in bytes."""
         offset, taken = start, 0
         for file in self._log.segments:
             if offset >= end or taken >= max(1, bytes_max):
@@ -138,6 +144,7 @@ class StoredLog:
         return (offset if taken else end), taken
 
     def is_damaged_at_end(self) -> bool:
+        """Whether something follows `end_offset` that is not the end of a log."""
         last = self._log.segments[-1:]
         if not last or not is_last(last[0]):
             return False
@@ -145,6 +152,9 @@ class StoredLog:
         return self._once(last, ("damaged", last[0]), make)
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
+        """The first gap from `start` up to `end` next to a segment that is newer than `since`, in
+        nanoseconds since the epoch."""
+
         def end_once(file: SegmentFile) -> int:
             return self._once([file], ("end", file), partial(end_of, file))
 
@@ -153,6 +163,7 @@ class StoredLog:
         return first_gap(self._log.segments, start, end, since, end_once, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
+        """The splits with the offsets from `start` up to `end`."""
         transactions = self._committed() if self._options.committed else None
         cleaned = cleaned_of(self._log, self._options, CleanerPoints())
         yield from stretches(self._log, start, end, transactions, cleaned)
@@ -219,7 +230,7 @@ def _key(file: SegmentFile, offset: int) -> Hashable:
 class StoredLogs:
     """The logs below some paths, at least one of which is not mounted."""
 
-    costs = True
+    costs = True  # a new look needs requests to a store
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -231,7 +242,7 @@ class StoredLogs:
     def close(self) -> None:
         """Does nothing: no file is open."""
 
-    def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+    def refresh(self) -> dict[TopicPartition, tuple[StoredLog, int]]:
         """Lists the logs again. FileNotFoundError: there is nothing below the paths, and never was.
         StoreError."""
         return attempted(lambda is_final: self._opened(self._listed(is_final=is_final)))
@@ -257,9 +268,7 @@ class StoredLogs:
         self._forget(found)
         return found
 
-    def _opened(
-        self, found: Sequence[PartitionLog]
-    ) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+    def _opened(self, found: Sequence[PartitionLog]) -> dict[TopicPartition, tuple[StoredLog, int]]:
         options = self._options
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
         logs = in_parallel(lambda log: StoredLog(log, options, self._cache), found)

@@ -1,6 +1,7 @@
 """Damaged logs are read wholly, or the missing offsets are named: some of the seeds of
 `python -m bench.trees`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from tests.object_store import ObjectStore
 from .reading import Row, rows
 
 
-@pytest.mark.parametrize("first", range(0, 24, 4))
+def fours(seeds: Iterable[int], *, always: int) -> pytest.MarkDecorator:
+    """The first of four seeds each. So many are in each run, and the others in the long ones."""
+    firsts = list(seeds)
+    later = [pytest.param(one, marks=pytest.mark.slow) for one in firsts[always:]]
+    return pytest.mark.parametrize("first", [*firsts[:always], *later])
+
+
+@fours(range(0, 24, 4), always=3)
 def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
@@ -75,7 +83,7 @@ def test_the_same_wherever_the_copies_are(tmp_path: Path, first: int) -> None:
         trees.check(seed, tmp_path / str(seed))
 
 
-@pytest.mark.parametrize("first", range(SHAPED, SHAPED + 12, 4))
+@fours(range(SHAPED, SHAPED + 12, 4), always=1)
 def test_timestamps_filters_and_counts_say_the_same(tmp_path: Path, first: int) -> None:
     """Also of large offsets, of segments that a cleaner has merged, and by way of batches."""
     for seed in range(first, first + 4):
@@ -83,7 +91,7 @@ def test_timestamps_filters_and_counts_say_the_same(tmp_path: Path, first: int) 
         trees.check(seed, tmp_path / str(seed))
 
 
-@pytest.mark.parametrize("first", range(MIXED, MIXED + 8, 4))
+@fours(range(MIXED, MIXED + 8, 4), always=1)
 def test_options_together_read_the_part_that_each_of_them_selects(
     tmp_path: Path, first: int
 ) -> None:
@@ -103,7 +111,7 @@ def test_parts_that_options_select_are_what_the_whole_has_there(tmp_path: Path, 
         trees.check(seed, tmp_path / str(seed))
 
 
-@pytest.mark.parametrize("first", range(FLIPPED, FLIPPED + 8, 4))
+@fours(range(FLIPPED, FLIPPED + 8, 4), always=1)
 def test_wrong_offsets_are_noticed_and_all_columns_are_right(tmp_path: Path, first: int) -> None:
     """Also of headers, nulls, log append time and timestamps of any size, and of files that change
     between planning and reading."""
@@ -112,7 +120,7 @@ def test_wrong_offsets_are_noticed_and_all_columns_are_right(tmp_path: Path, fir
         trees.check(seed, tmp_path / str(seed))
 
 
-@pytest.mark.parametrize("first", [*range(0, 24, 4), PLACED, PLACED + 4])
+@fours((PLACED, *range(0, 24, 4), PLACED + 4), always=3)
 def test_an_export_and_a_stream_follow_a_log_that_changes(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()

@@ -119,8 +119,9 @@ def _exact(
             started = clock()
             first = converter.advance(records.size, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE)
             seconds = clock() - started
-            if first is None or first.outcome == END:  # usually
-                messages = b"" if first is None else bytes(first.rest or b"")
+            _, _, outcome, rest, _ = first or (0, 0, END, None, 0)
+            if outcome == END:  # usually
+                messages = bytes(rest or b"")
                 if len(messages) <= ENOUGH:
                     return _made_at_once(messages, records, converter.counts, seconds)
             else:
@@ -131,7 +132,7 @@ def _exact(
             made = Made(ENOUGH if ends_early else room, room)
             if first is not None:
                 made.seconds = seconds
-                made.add(first.rest or b"", is_whole=converter.is_between)
+                made.add(first[3] or b"", is_whole=converter.is_between)
             step_size = SMALL_STEP_SIZE if is_small else STEP_SIZE
             is_done = yield from _make(converter, made, records.size, step_size, clock)
     except ClosedRecordsError:

@@ -47,9 +47,7 @@ class Rules:
         if self._to_magic == V2:
             return True
         magics = range(self._to_magic + 1)
-        return codec is not Codec.ZSTD and all(
-            self._policy.codec_for(codec, magic) is codec for magic in magics
-        )
+        return all(self._policy.codec_for(codec, magic) is codec for magic in magics)
 
     def _recodes(self) -> Recodes:
         """The kernel's options. These sizes change the bytes sent, so they do not depend on

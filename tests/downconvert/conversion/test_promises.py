@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion import plan
 from records import (
     Codec,
@@ -127,6 +127,22 @@ def test_a_send_holds_no_buffers_between_two_turns() -> None:
     finally:
         tracemalloc.stop()
     assert not any(send.completed for send in waiting)
+    assert held < 8 * (32 + 64 + 128) * KiB + 40 * 8 * KiB
+
+
+def test_a_conversion_that_has_ended_holds_no_buffers() -> None:
+    log = MemoryRecords(batch(0, Codec.ZSTD, size=10_000))
+    policy = ConversionPolicy(recode={"zstd": "none"})
+    done = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            conversion = convert(log, 1, 0, policy)
+            assert sum(map(len, conversion)) > 200_000
+            done.append(conversion)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert held < 8 * (32 + 64 + 128) * KiB + 40 * 8 * KiB
 
 

@@ -237,7 +237,7 @@ class World:
         conversion without a promise."""
         promised(answer == self._whole(asks, offset, part), "a whole answer has everything")
         counted, *same = (
-            (each.records_converted, each.batches_converted, each.bytes_in, each.temporary_bytes)
+            (each.records_converted, each.batches_converted, each.temporary_bytes)
             for each in (stats, self._counted[self._key(asks, offset, part)])
         )
         promised([counted] == same, "all conversions count the same", counted, same)

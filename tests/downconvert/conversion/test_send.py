@@ -264,6 +264,18 @@ def test_temporary_bytes_of_a_compressed_batch_are_what_is_inside_and_its_wrappe
     assert send.stats.temporary_bytes == len(batch) + inside
 
 
+@pytest.mark.parametrize(("to_magic", "head_size"), [(0, 26), (1, 34)])
+def test_temporary_bytes_of_a_batch_that_is_streamed_count_its_wrapper(to_magic, head_size):
+    records = [Record(offset=n, timestamp=n, value=bytes(1000)) for n in range(300)]
+    batch = build(records, magic=2, codec=Codec.GZIP)
+    send = LazyDownConvertRecords(
+        MemoryRecords(batch), to_magic, 0, ConversionPolicy.kafka()
+    ).to_send()
+    sent(send)
+    inside = 300 * (head_size + 1000)
+    assert send.stats.temporary_bytes == len(batch) + inside + head_size
+
+
 def test_a_file_is_converted_as_memory_is(tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"#" * 100 + SEGMENT)

@@ -97,3 +97,11 @@ def test_a_send_reads_ahead_in_turns(codec: Codec, target_codec: str) -> None:
     while not send.write_to(channel, 64 * KiB):
         turns += 1
     assert turns >= size // UNPRODUCTIVE_MAX - 1
+
+
+def test_measuring_a_large_record_counts_as_work_in_each_step() -> None:
+    """Its value is passed over and not read, but Python does it."""
+    log = MemoryRecords(build([Record(offset=0, timestamp=0, value=bytes(4 * MiB))], magic=2))
+    works = list(LazyDownConvertRecords.in_steps(log, 1))
+    assert len(works) > 20
+    assert sorted(works)[3] > 10 * KiB  # but of a few between two items

@@ -24,9 +24,9 @@ from records.backend import Transcoder
 from records.kernel import Outcome
 from records.units import MiB
 
-from .ours import Ours
-from .rounds import fetches, records_in
-from .segments import CACHE, SHAPES, segment
+from .contenders.ours import Ours
+from .measuring.rounds import fetches, records_in
+from .measuring.segments import CACHE, SHAPES, segment
 
 TO_MAGIC: Final = 1
 FETCH_SIZE: Final = MiB

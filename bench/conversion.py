@@ -21,12 +21,12 @@ import click
 from records.backend import NAME
 from records.units import KiB
 
-from .check import WrongOutputError
-from .compare import Contest, Options
-from .kafka_jvm import UnavailableError, class_path
-from .report import as_markdown, as_table
-from .rounds import one_core
-from .segments import CACHE, SHAPES
+from .contenders.kafka_jvm import UnavailableError, class_path
+from .measuring.check import WrongOutputError
+from .measuring.compare import Contest, Options
+from .measuring.report import as_markdown, as_table
+from .measuring.rounds import one_core
+from .measuring.segments import CACHE, SHAPES
 
 ROUNDS: Final = 30
 WARM_UP: Final = 30  # none-1000 needs up to 19 before its JVM runs at full speed

@@ -27,9 +27,9 @@ from records.units import MiB
 from tests import kafka_server
 from tests.ports import LOOPBACK, free_ports, wait_for_server
 
-from .dashboard_load import TICK, DashboardLoad
-from .gateway_clients import in_front
-from .processes import ROOT, served
+from .servers.gateway_clients import in_front
+from .servers.processes import ROOT, served
+from .soaking.dashboard_load import TICK, DashboardLoad
 
 DASHBOARD: Final = ROOT / "deploy" / "grafana-dashboard.json"
 STEP: Final = 5  # seconds between two scrapes, and two points

@@ -24,8 +24,8 @@ from records.units import format_size
 from tests import kafka_server
 from tests.clients.install import JAVA
 
-from .gateway_clients import in_front
 from .picture import OPTIONS, WORKLOAD, measured, memory
+from .servers.gateway_clients import in_front
 
 OLD: Final = "0.10.2.2"
 CONSOLE_CONSUMER: Final = "kafka.tools.ConsoleConsumer"

@@ -8,11 +8,11 @@ python -m bench.gateway clients --clients pypi,maven"""
 
 import click
 
-from .gateway_calls import calls
-from .gateway_clients import clients
-from .gateway_memory import memory
-from .gateway_sizing import sizing
-from .gateway_speed import speed
+from .servers.gateway_calls import calls
+from .servers.gateway_clients import clients
+from .servers.gateway_memory import memory
+from .servers.gateway_sizing import sizing
+from .servers.gateway_speed import speed
 
 
 @click.group()

@@ -33,7 +33,7 @@ from downconvert.storage.indexes.search import KEY, MARKS_AFTER, WARM_SIZE, Warm
 from downconvert.storage.indexes.time_index import ENTRY as TIME_ENTRY
 from records.units import KiB, MiB
 
-from .rounds import one_core
+from .measuring.rounds import one_core
 
 SIZE: Final = 10 * MiB
 SMOKE_SIZE: Final = 256 * KiB

@@ -30,9 +30,9 @@ from records import Codec
 from records.units import KiB, MiB
 from tests.downconvert.gateway.serving import cluster
 
-from .draining import Address
-from .gateway_clients import in_front
-from .old_clients import Consumer, Contents, OldClient, Producer, WrongBytesError, answered
+from .servers.draining import Address
+from .servers.gateway_clients import in_front
+from .servers.old_clients import Consumer, Contents, OldClient, Producer, WrongBytesError, answered
 
 # Sizes of records, the version of Produce that writes them, and the codec: each is a topic.
 SHAPES: Final = (

@@ -24,10 +24,10 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import Codec, FileRecords, RecordsError
 from records.units import KiB, MiB
 
-from .bombs import bomb
-from .ours import Discard
-from .processes import ROOT, status
-from .segments import SHAPES, segment
+from .contenders.ours import Discard
+from .measuring.bombs import bomb
+from .measuring.segments import SHAPES, segment
+from .servers.processes import ROOT, status
 
 MAPPED_MAX: Final = 64 * MiB  # of address space, beyond that of the idle process
 SMOKE_SCALE: Final = 64

@@ -26,8 +26,8 @@ from records import backend
 from tests.backends import NAMES, running_on
 from tests.records.tracing import trace
 
-from .mutants import Mutant, Mutants
-from .trials import TRIALS, what_is_inside
+from .damage.mutants import Mutant, Mutants
+from .damage.trials import TRIALS, what_is_inside
 
 BLOCK_SIZE: Final = 500  # mutants on one kernel before the other one has its turn
 HANGS_AFTER: Final = 60  # seconds; a thousandth of one is usual

@@ -23,7 +23,7 @@ from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
 
-from .rounds import one_core
+from .measuring.rounds import one_core
 
 SEGMENTS: Final = (100, 1000, 10_000)
 RECORDS: Final = 10  # of a segment

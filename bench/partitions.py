@@ -23,7 +23,7 @@ from downconvert.storage.session import CLEAN
 from tests.downconvert.broker.talking import Talk
 from tests.downconvert.storage.logs import batch
 
-from .processes import Serving, served
+from .servers.processes import Serving, served
 
 TOPIC: Final = "many"
 TOGETHER: Final = 500  # partitions in one request

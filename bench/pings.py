@@ -32,9 +32,9 @@ from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, build
 from records.units import KiB, MiB
 
-from .draining import Address, Wire, fetch, request
-from .gateway_clients import in_front
-from .processes import served, settled
+from .servers.draining import Address, Wire, fetch, request
+from .servers.gateway_clients import in_front
+from .servers.processes import served, settled
 
 TOPIC: Final = "events"
 OLD: Final = 2  # Fetch

@@ -26,8 +26,8 @@ from records.record import Record
 from records.units import KiB, MiB
 from tests import kafka_server, kafka_wire
 
-from .draining import Address, Drained, Wire, paired, parsed, request, taking_turns
-from .processes import served
+from .servers.draining import Address, Drained, Wire, paired, parsed, request, taking_turns
+from .servers.processes import served
 from .serving import FULL_SPEED
 
 TOPIC: Final = "produced"

@@ -34,8 +34,8 @@ from records import Codec, MemoryRecords, read
 from records.backend import NAME
 from records.units import MiB, parse_size
 
-from .rounds import Round, best, one_core, paired
-from .segments import SHAPES, Contents, Shape, plain, segment
+from .measuring.rounds import Round, best, one_core, paired
+from .measuring.segments import SHAPES, Contents, Shape, plain, segment
 
 Read = Callable[[Path], int]  # returns the number of a segment's records
 

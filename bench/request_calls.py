@@ -29,10 +29,10 @@ from downconvert.storage import LogDir
 from downconvert.storage.names import Kind as FileKind
 from downconvert.storage.names import file_name
 
-from .draining import Address, Wire
-from .segments import segment
-from .small_requests import FETCHED, KINDS, Kind, Need
-from .small_servers import create_written
+from .measuring.segments import segment
+from .servers.draining import Address, Wire
+from .servers.small_requests import FETCHED, KINDS, Kind, Need
+from .servers.small_servers import create_written
 
 WARM_UP: Final = 50  # requests before they are counted
 COUNT: Final = 100  # requests that are counted

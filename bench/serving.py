@@ -28,9 +28,9 @@ from simulator import Workload
 from simulator import generate as write_segments
 from tests import kafka_server
 
-from .draining import Drained, Wire, by_turns, paired, parsed, request
-from .processes import Serving, served
-from .serving_memory import measure
+from .servers.draining import Drained, Wire, by_turns, paired, parsed, request
+from .servers.processes import Serving, served
+from .servers.serving_memory import measure
 
 FETCH_SIZE: Final = MiB  # fetch.message.max.bytes of Kafka 0.8's consumer
 OLD, NEW = 2, 11  # versions of Fetch

@@ -23,10 +23,10 @@ from typing import Final
 
 import click
 
-from .draining import Wire
-from .small_client import Shape, SmallClient, size_of_answer, small_client
-from .small_requests import KINDS, Kind
-from .small_servers import KAFKA, PROXY, Contender, contenders
+from .servers.draining import Wire
+from .servers.small_client import Shape, SmallClient, size_of_answer, small_client
+from .servers.small_requests import KINDS, Kind
+from .servers.small_servers import KAFKA, PROXY, Contender, contenders
 
 SHAPES: Final = (Shape(8, 16), Shape(8, 1))
 WARM_UP: Final = 60_000  # requests of a kind

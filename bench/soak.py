@@ -34,12 +34,12 @@ import click
 
 from records import Record
 
-from . import fast_soak
-from .draining import Address
-from .old_clients import BEGINNING, Consumer, Producer
-from .processes import Serving, served
-from .soak_load import TICK, Load
-from .soaked import Sample, Soaked, Start, growth, plot, table
+from .servers.draining import Address
+from .servers.old_clients import BEGINNING, Consumer, Producer
+from .servers.processes import Serving, served
+from .soaking import fast_soak
+from .soaking.soak_load import TICK, Load
+from .soaking.soaked import Sample, Soaked, Start, growth, plot, table
 
 SAMPLE_SECONDS: Final = 10.0
 START_SECONDS: Final = 120.0  # between two measurements of a start

@@ -46,11 +46,11 @@ from records import FileRecords, read
 from records.backend import NAME, NATIVE
 from records.units import MiB
 
-from .kafka_jvm import UnavailableError
-from .segments import SHAPES, segment
-from .spark_ceiling import ceiling
-from .spark_cores import below, cpu_seconds, pin
-from .spark_kafka import broker_over, dump_seconds, jars, kafka_source
+from .contenders.kafka_jvm import UnavailableError
+from .contenders.spark_ceiling import ceiling
+from .contenders.spark_kafka import broker_over, dump_seconds, jars, kafka_source
+from .measuring.segments import SHAPES, segment
+from .measuring.spark_cores import below, cpu_seconds, pin
 
 SHAPE: Final = "none-1000"
 PARTITIONS: Final = 16

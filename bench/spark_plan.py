@@ -28,10 +28,10 @@ from downconvert.spark.logs.trees import find_partitions
 from records import Codec
 from records.units import MiB
 
-from .bombs import bomb
-from .processes import status
-from .segments import SHAPES
-from .segments import segment as shaped
+from .measuring.bombs import bomb
+from .measuring.segments import SHAPES
+from .measuring.segments import segment as shaped
+from .servers.processes import status
 
 NAME: Final = "00000000000000000000.log"
 TOTAL: Final = 100 * 10**12  # bytes

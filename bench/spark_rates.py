@@ -45,10 +45,10 @@ from records.units import MiB
 from tests import object_store
 from tests.object_store import ObjectStore
 
-from .segments import SHAPES, segment
+from .contenders.spark_ceiling import ceiling, copies_of
+from .measuring.segments import SHAPES, segment
+from .measuring.spark_cores import cpu_seconds, pin
 from .spark import WARM_ROUNDS, open_session, write_links
-from .spark_ceiling import ceiling, copies_of
-from .spark_cores import cpu_seconds, pin
 
 PARTITIONS: Final = 16
 TOPICS: Final = {"large": "none-1000", "small": "none-100", "headed": "header-100"}

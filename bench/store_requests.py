@@ -30,7 +30,7 @@ from records.units import MiB
 from tests import object_store
 from tests.downconvert.spark.in_process import SESSION, without_spark
 
-from .segments import SHAPES, segment
+from .measuring.segments import SHAPES, segment
 from .spark_plan import SEGMENT, TOTAL
 
 SHAPE: Final = "none-1000"

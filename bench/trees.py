@@ -35,19 +35,19 @@ from tests import object_store
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 
-from .tree_changes import changed_reads
-from .tree_combined import Plain, combined_reads, plain_of
-from .tree_damage import varied, write_varied
-from .tree_history import check_history
-from .tree_log import KEYS
-from .tree_mixed import MIXED
-from .tree_model import Tree
-from .tree_offsets import FLIPPED
-from .tree_places import is_written
-from .tree_reads import followed, joined, other_reads, range_of, within
-from .tree_rows import all_columns
-from .tree_selected import SELECTED, beside_refused, selected_reads
-from .tree_shapes import SHAPED
+from .tree.tree_changes import changed_reads
+from .tree.tree_combined import Plain, combined_reads, plain_of
+from .tree.tree_damage import varied, write_varied
+from .tree.tree_history import check_history
+from .tree.tree_log import KEYS
+from .tree.tree_mixed import MIXED
+from .tree.tree_model import Tree
+from .tree.tree_offsets import FLIPPED
+from .tree.tree_places import is_written
+from .tree.tree_reads import followed, joined, other_reads, range_of, within
+from .tree.tree_rows import all_columns
+from .tree.tree_selected import SELECTED, beside_refused, selected_reads
+from .tree.tree_shapes import SHAPED
 
 PARTITION: Final = TopicPartition("a", 0)
 STREAMED: Final = {"failOnDataLoss": True, "stopAtHighWatermark": False}

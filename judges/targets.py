@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench import processes
-from bench.gateway_clients import in_front
+from bench.servers import processes
+from bench.servers.gateway_clients import in_front
 from tests import kafka_server
 
 PARTITIONS: Final = 4  # of a topic created without a number, as librdkafka's suite expects

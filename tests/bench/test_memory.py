@@ -4,8 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from bench import memory
+from bench.measuring.segments import SHAPES, segment
 from bench.memory import MAPPED_MAX, Held, cases, in_child
-from bench.segments import SHAPES, segment
 from records.units import KiB
 
 TINY = 10_000  # the full size is divided by it

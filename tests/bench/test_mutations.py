@@ -3,8 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from bench import mutations, trials
-from bench.mutants import Mutants
+from bench import mutations
+from bench.damage import trials
+from bench.damage.mutants import Mutants
 from bench.mutations import main
 from tests.backends import NAMES
 

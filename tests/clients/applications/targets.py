@@ -11,7 +11,7 @@ from typing import Final
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from bench.gateway_clients import in_front
+from bench.servers.gateway_clients import in_front
 from tests import kafka_server
 from tests.kafka_server import KafkaServer
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bench.serving_memory import CONSUMER_LIMIT, allow_files, idle, stalled, uncompressed
+from bench.servers.serving_memory import CONSUMER_LIMIT, allow_files, idle, stalled, uncompressed
 from downconvert.broker.fetch.chunk_budget import LARGE_MAX
 
 CONSUMERS: Final = 100

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from bench.bombs import bomb
+from bench.measuring.bombs import bomb
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import Codec, MemoryRecords, Record, build
 from records.backend import NAME, NATIVE

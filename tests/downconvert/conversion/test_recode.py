@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 from hypothesis import given
 
-from bench.bombs import bomb
+from bench.measuring.bombs import bomb
 from downconvert import ConversionPolicy
 from downconvert.conversion import recode
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend

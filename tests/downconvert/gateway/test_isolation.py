@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.isolation import Load, topics
-from bench.old_clients import Contents, WrongBytesError
+from bench.servers.old_clients import Contents, WrongBytesError
 from records import Record
 
 from .serving import cluster, gateway

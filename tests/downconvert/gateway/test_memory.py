@@ -1,6 +1,6 @@
 """Slow consumers and large answers take bounded memory of the gateway's process."""
 
-from bench.gateway_memory import ANSWER_LIMIT, LIMIT, measure
+from bench.servers.gateway_memory import ANSWER_LIMIT, LIMIT, measure
 from records.units import MiB
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.gateway_memory import gateway
-from bench.processes import settled
+from bench.servers.gateway_memory import gateway
+from bench.servers.processes import settled
 from downconvert.serving.trimming import PEAK_MIN, Trimming
 from records.units import MiB
 from tests.waiting import wait_for

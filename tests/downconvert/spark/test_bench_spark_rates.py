@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.spark_ceiling import Ceiling, copies_of
+from bench.contenders.spark_ceiling import Ceiling, copies_of
 from bench.spark_rates import PARTITIONS, TOPICS, Figures, report, write_logs
 from records.units import KiB
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from bench import tree_combined, tree_selected, trees
-from bench.tree_history import check_history
-from bench.tree_mixed import MIXED
-from bench.tree_model import generated
-from bench.tree_offsets import FLIPPED
-from bench.tree_places import PLACED
-from bench.tree_selected import SELECTED
-from bench.tree_shapes import SHAPED
+from bench import trees
+from bench.tree import tree_combined, tree_selected
+from bench.tree.tree_history import check_history
+from bench.tree.tree_mixed import MIXED
+from bench.tree.tree_model import generated
+from bench.tree.tree_offsets import FLIPPED
+from bench.tree.tree_places import PLACED
+from bench.tree.tree_selected import SELECTED
+from bench.tree.tree_shapes import SHAPED
 from tests.object_store import ObjectStore
 
 from .reading import Row, rows

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.bombs import bomb
+from bench.measuring.bombs import bomb
 from records import Codec, Record, build
 from records.backend import NAME, NATIVE
 from records.formats import V1, V2

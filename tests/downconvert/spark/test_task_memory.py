@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.bombs import bomb
+from bench.measuring.bombs import bomb
 from records import Codec
 from records.units import MiB
 from tests.downconvert.storage.logs import batch, segment

@@ -1,0 +1,1 @@
+"""What is compared: this project, Kafka's classes, other readers and relays."""

@@ -1,0 +1,1 @@
+"""Damaged segments, and the checks that each must pass."""

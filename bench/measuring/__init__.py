@@ -1,0 +1,1 @@
+"""What all comparisons share: segments, rounds, checks, tables."""

@@ -1,0 +1,1 @@
+"""Servers as processes, and the clients that load them."""

@@ -1,0 +1,1 @@
+"""Load and figures for runs of hours."""

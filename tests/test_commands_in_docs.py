@@ -79,7 +79,7 @@ def test_a_module_that_is_run_exists_and_names_its_options(page: Path) -> None:
             folder = folder / below[-1] if (folder / below[-1]).is_dir() else folder
             path = ROOT.joinpath(top, *below)
             assert path.is_dir() or path.with_suffix(".py").exists(), line
-        sources = "".join(path.read_text() for path in folder.glob("*.py"))
+        sources = "".join(path.read_text() for path in folder.rglob("*.py"))
         assert {name for name in options(words) if f'"{name}' not in sources} == set(), line
 
 

@@ -3,6 +3,7 @@
 import base64
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import pytest
 from Crypto.Cipher import PKCS1_OAEP
@@ -69,19 +70,19 @@ def test_a_malformed_data_key_is_corrupt(files: dict[str, str], encoded: str) ->
 PEM = FIRST.export_key()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        b"",
-        b"no key",
-        b"\0" * 10,
-        b"\x30",
-        PEM[:100],
-        PEM.replace(PEM[40:80], b"?" * 40),
-        FIRST.export_key(passphrase="secret", pkcs=8),
-    ],
-)
+NO_KEYS: Final = {
+    "missing": None,
+    "empty": b"",
+    "text": b"no key",
+    "zeros": b"\0" * 10,
+    "only the first byte": b"\x30",
+    "cut off": PEM[:100],
+    "overwritten": PEM.replace(PEM[40:80], b"?" * 40),
+    "encrypted": FIRST.export_key(passphrase="secret", pkcs=8),
+}
+
+
+@pytest.mark.parametrize("content", NO_KEYS.values(), ids=NO_KEYS.keys())
 def test_a_key_file_that_is_missing_or_no_key_is_named(
     tmp_path: Path, content: bytes | None
 ) -> None:

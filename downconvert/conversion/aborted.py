@@ -1,9 +1,8 @@
 """Finds the batches that belong to aborted transactions, and the markers of transactions.
 
 This follows Kafka's newer consumers. An aborted transaction is active from its first offset until
-its producer's ABORT marker. Transactional batches of an active producer are left out. If the last
-offset is known, the transaction also ends there. A marker that compaction has removed is then not
-needed.
+its producer's ABORT marker. Transactional batches of an active producer are left out. If its last
+offset is known, it also ends there, even if compaction has removed its marker.
 
 Not here: the source of the list (a segment's .txnindex), data above the last stable offset."""
 
@@ -51,14 +50,14 @@ class AbortedTransactions:
         return True
 
     def marker(self, producer_id: int, offset: int, key: bytes) -> None:
-        """Notes a control record. The transaction that it ends may have no data in the batches seen
-        so far, because its data is earlier or was removed by compaction."""
+        """Notes a control record, which ends a transaction. No batch of that transaction need have
+        been seen: its data may be earlier, or compaction may have removed it."""
         self._begin(offset)
         if ControlRecordType.of(key) is ControlRecordType.ABORT:
             self._active.pop(producer_id, None)
 
     def _begin(self, offset: int) -> None:
-        """Makes the transactions active that begin up to this offset."""
+        """Activates the transactions that begin at or before this offset."""
         while self._later and self._later[-1].first_offset <= offset:
             transaction = self._later.pop()
             self._active[transaction.producer_id] = transaction.last_offset

@@ -1,9 +1,9 @@
-"""Reusable buffers: a conversion needs some hundred kilobytes for a few microseconds a chunk.
+"""Reusable buffers: each chunk needs some hundred kilobytes for a few microseconds.
 
-A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time. This costs a tenth
-of converting a fetch. So a conversion that has ended or waits returns its buffers for the next one,
-in any thread. The number of buffers follows the active conversions, not the waiting ones. The
-number of kept buffers is bounded. The former owner must not use a released buffer.
+A new buffer of 256 KiB is zeroed, and each of its pages costs a page fault. Together that is a
+tenth of the time to convert a fetch. So a conversion releases its buffers when it ends or waits,
+and the next conversion takes them, in any thread. Only running conversions hold buffers. The number
+of spare buffers is bounded. The former owner must not use a released buffer.
 
 Not here: the sizes of buffers, and when a conversion waits (send.py, converter.py)."""
 

@@ -1,8 +1,8 @@
 """Converts a log: the kernel runs, and where it stops, the policy's rules decide.
 
 Python converts what the kernel leaves, an item at a time (streamed). Sending, converting into
-memory and measuring are the same steps with another target. The size of a compressed message is
-unknown before it is made. So measuring ends before such a message, and the caller makes it instead.
+memory and measuring are the same steps with another target. A compressed message has no known size
+until it is made. So measuring ends before such a message, and the caller makes it.
 
 Not here: the calls of the kernel (engine.py), the end of a conversion (plan.py), sending
 (send.py)."""
@@ -50,7 +50,8 @@ from .steps import Steps
 BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
 GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
 
-# The kernel measures records in chunks of the first size, and about the second size in a step.
+# Bytes of records. The kernel measures them in chunks of the first size. A step measures about the
+# second size.
 MEASURED_CHUNK_SIZE: Final = 128 * KiB
 MEASURED_SIZE: Final = MiB
 MESSAGES_SIZE: Final = 64 * KiB  # bytes made in a step if no client waits for a size
@@ -89,12 +90,12 @@ class Converter:
 
     def advance(self, end: int, target: Target, room: int, budget: int) -> Progress | None:
         """Converts up to `end`, which is the boundary of an entry or the end of the records. Makes
-        at most `room` bytes, and begins no other chunk after `budget` bytes. None at the end, or if
-        the target is COUNTED and the next messages must be made.
+        at most `room` bytes, and begins no other chunk after `budget` bytes. Returns None at the
+        end, or if the target is COUNTED and the next messages must be made.
 
-        A message that Python converts may be larger than `room`. If the target is a channel, it is
-        in `rest`. Raises RecordsError for damage or a refusal, after it has returned all messages
-        before that place."""
+        A message that Python converts may be larger than `room`. Python's messages are always
+        returned in memory, even if the target is a channel. Raises RecordsError for damage or a
+        refusal, after it has returned all messages before that place."""
         begin = self.position
         while True:
             if self._item is not None:
@@ -165,7 +166,7 @@ class Converter:
 
     @property
     def buffer_bytes(self) -> int:
-        """The most bytes that its buffers have held at a time."""
+        """The peak size of its buffers."""
         return self._largest
 
     @property
@@ -181,15 +182,14 @@ class Converter:
         return done + decompressed * COMPRESSED_WEIGHT
 
     def release(self) -> None:
-        """Releases all buffers. Call this when no further message is wanted, or none for a
-        while."""
+        """Releases all buffers. Call this at the end of the conversion, and before a wait."""
         if self._item is not None:
             self._item.close()
         if self._streamed is not None:
             self._streamed.release()
 
     def _next_piece(self, item: Steps[None], target: Target) -> Progress | None:
-        """The next piece that Python converts. None at the end of the item."""
+        """Converts the next piece in Python. Returns None at the end of the item."""
         assert self._streamed is not None
         size = next(item, None)
         if size is None:
@@ -203,8 +203,8 @@ class Converter:
         return 0, size if target is IN_MEMORY else 0, LIMIT, piece, 0
 
     def _decide(self, due: int, end: int, *, is_measuring: bool) -> bool:
-        """Acts on the kernel's reason to stop. False if the next messages cannot be measured, but
-        must be made."""
+        """Acts on the kernel's reason to stop. Returns False if the next messages must be made,
+        because they cannot be measured."""
         if due == DAMAGE:
             reason, _ = self._engine.transcoder.damage or ("damaged", 0)
             raise CorruptRecordsError(reason, self.error_position)
@@ -225,9 +225,9 @@ class Converter:
         return True
 
     def _choose(self) -> CompressedEntry | None:
-        """Decides about the entry where the kernel stopped. Returns the entry if Python must
-        convert it because it is compressed. None if it is left out, or if the kernel copies or
-        converts it."""
+        """Decides about the entry where the kernel stopped. Returns a compressed entry that Python
+        must convert. Returns None if the entry is left out, or if the kernel copies or converts
+        it."""
         head = bytearray(BATCH_HEADER_SIZE)
         found = self._records.read_into(memoryview(head), self.position)
         magic = head[MAGIC_AT]

@@ -1,7 +1,7 @@
 """Converts without a promised size: piece by piece, or into one buffer.
 
-`eager` is the way of brokers before KIP-283, which ran out of memory with it. It is the baseline
-for measurements.
+Brokers before KIP-283 converted like `eager`, and could run out of memory. Benchmarks use it as
+their baseline.
 
 Not here: the conversion itself (converter.py)."""
 

@@ -28,7 +28,7 @@ Target: TypeAlias = tuple[int, bool]  # a descriptor, and whether it is a socket
 IN_MEMORY: Final[Target] = MEMORY, False
 COUNTED: Final[Target] = COUNTER, False
 
-# Compressing a byte again costs about this many times more than other bytes that go through memory.
+# Recompressing a byte costs about this many times as much as moving a byte through memory.
 COMPRESSED_WEIGHT: Final = 8
 
 # An item may be as large as one chunk if chunks have this size or more, else as large as two
@@ -36,8 +36,8 @@ COMPRESSED_WEIGHT: Final = 8
 LARGE_CHUNK_SIZE: Final = 64 * KiB
 
 
-# Bytes of the records consumed, bytes that the target took, the outcome, bytes (all made in memory,
-# or those that a channel has not taken), and why the channel took no more (errno, or 0).
+# Bytes of records consumed; bytes that the target took; the outcome; messages in memory (those that
+# a channel has not taken, if the target is one); the errno of the last write, or 0.
 Progress: TypeAlias = tuple[int, int, int, Buffer | None, int]
 
 
@@ -63,8 +63,8 @@ class Engine:
     def advance(
         self, position: int, end: int, chunk_size: int, target: Target, room: int, budget: int
     ) -> Progress:
-        """Converts from `position` up to `end`, at most `room` bytes, and no other chunk after
-        `budget` bytes."""
+        """Converts from `position` up to `end`. Makes at most `room` bytes, and begins no other
+        chunk after `budget` bytes."""
         if self._view is not None:
             source, origin = self._view, 0
         elif self._is_file:
@@ -95,7 +95,7 @@ class Engine:
         return consumed, size, outcome, rest, error
 
     def counts(self, consumed: int) -> Counts:
-        """The kernel's counts so far. `consumed`: bytes of the records converted for them."""
+        """The kernel's counts so far. `consumed`: bytes of records that it has converted."""
         records, batches, source_bytes, produced, copied = self.transcoder.totals
         return Counts(records, batches, consumed, source_bytes + produced + copied)
 

@@ -1,7 +1,7 @@
 """A replacement for a generator that has raised an error.
 
-A generator that has raised an error is finished. If it is asked again, it reports the end, and a
-send would take that for the end of the data. This class raises the error again.
+A generator that has raised an error is finished. Its next call raises StopIteration, which a send
+would take for the end of the data. This class raises the error on each later call instead.
 
 Not here: the filler for missing bytes (filler.py)."""
 

@@ -1,9 +1,9 @@
 """Filler for a response that is smaller than its promised size.
 
 A fetch response states the size of its records before they are converted. If conversion makes them
-smaller, the rest is one entry head. Its length runs past the end of the response. A consumer takes
-it for a batch that was cut short and fetches again from there. The bytes equal those of Kafka's
-LazyDownConversionRecordsSend.
+smaller, a batch header fills the rest. Its length field points past the end of the response. A
+consumer takes it for a truncated batch and fetches again from there. The bytes equal those of
+Kafka's LazyDownConversionRecordsSend.
 
 Not here: deciding when filler is due (send.py). Exact sizes never need filler."""
 
@@ -12,7 +12,7 @@ from typing import Final
 from records.formats import BATCH_HEADER_SIZE, PREFIX
 from records.units import KiB
 
-# Bytes of one piece. Longer filler has several pieces, each with its own head.
+# Bytes of one piece. Longer filler has several pieces, each with its own header.
 FILLER_SIZE_MAX: Final = 128 * KiB
 FILLER_OFFSET: Final = -1
 NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised if all batches are left out

@@ -1,8 +1,8 @@
 """Records that are converted while they are sent.
 
-A fetch handler holds this object between building its response and writing it. It knows the size of
-the response's record set. It holds no converted bytes of a large one. The model is Kafka's
-LazyDownConversionRecords (KIP-283).
+A fetch handler holds this object between building its response and writing it. The object knows the
+size of the response's record set. Of a large response it holds at most recompressed messages
+(made.py). The model is Kafka's LazyDownConversionRecords (KIP-283).
 
 Not here: finding the size (plan.py), sending (send.py)."""
 
@@ -73,9 +73,9 @@ class LazyDownConvertRecords:
         clock: Clock = perf_counter,
     ) -> Steps[Self]:
         """A generator that returns a range, and raises the same errors as the constructor. It is
-        for callers that serve other connections as well. After each step but the last it yields the
-        step's work: bytes that went through memory. Bytes compressed again count several times. A
-        step takes milliseconds at most, however large a batch is. Between two steps up to 2 MiB of
+        for callers that also serve other connections. After each step but the last it yields the
+        step's work: bytes that went through memory. Recompressed bytes count several times. A step
+        takes milliseconds at most, however large a batch is. Between two steps up to 2 MiB of
         memory are held, until the generator ends or is closed."""
         lazy = cls.__new__(cls)
         lazy._records, lazy._clock = records, clock
@@ -90,13 +90,13 @@ class LazyDownConvertRecords:
 
     @property
     def is_held(self) -> bool:
-        """Whether all messages have been made. Sending them converts nothing then."""
+        """Whether all messages have been made, so that sending converts nothing."""
         return self._plan.is_held
 
     def head(self) -> memoryview:
-        """The beginning: some messages, or a part of a large one. They are converted for that,
-        unless they are held. Empty if nothing is kept, even if an estimate promises bytes. Raises
-        the errors of a send."""
+        """The first messages, or a part of a large one. Converts them, unless they have been made.
+        Empty if no record is kept, even if an estimate promises bytes. Raises the errors of a
+        send."""
         held = self._plan.held
         if held is not None and self._plan.is_held:
             return memoryview(held.messages)
@@ -109,14 +109,14 @@ class LazyDownConvertRecords:
     @property
     def is_whole(self) -> bool:
         """Whether a send covers all of the records. Otherwise the range ends early: before damage
-        or a refusal, or after enough has been compressed again. The next fetch gets the rest, from
-        the offset after the last record sent. Nothing may be added to this response."""
+        or a refusal, or after enough recompressed messages. The next fetch begins after the last
+        record sent, so no other records may follow in this response."""
         return self._plan.is_whole
 
     @property
     def damage(self) -> RecordsError | None:
-        """Why an exact range ends before the records do: damage or a refusal after good records.
-        None if it does not."""
+        """The damage or refusal, after good records, that ends an exact range early. None if there
+        is none."""
         return self._plan.damage
 
     def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:

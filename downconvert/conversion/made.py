@@ -1,12 +1,12 @@
 """Messages made before a response begins.
 
-A small response is made once, while it is planned. In a larger one only recompressed messages are
-made early, because their size is unknown before. So an exact response never needs filler. After
-some hundred kilobytes of recompressed messages the response ends. The client's next fetch begins
-after them.
+A small response is converted once, while it is planned. For a larger one, only recompressed
+messages are made early, because their size is unknown until then. So an exact response never needs
+filler. It ends after some hundred kilobytes of recompressed messages, and the client's next fetch
+begins after them.
 
-The bytes wait here until they are sent. The bytes of all responses count against one budget. If it
-is used up, the same bytes are made again while they are sent.
+The messages wait here until they are sent. Those of all responses share one budget. If the budget
+is used up, the messages are made again while they are sent.
 
 Not here: where a response ends (plan.py), sending (send.py)."""
 
@@ -60,7 +60,7 @@ class Made:
         self._enough = enough
         self._room = room
         self._pieces: list[bytes] | None = []
-        self._end = 0  # of the last message begun
+        self._end = 0  # of the last message that has begun
         self._total = 0
         self.size = 0
         self.seconds = 0.0
@@ -70,7 +70,7 @@ class Made:
         last message ends with the piece."""
         at, total = self._end - self._total, self._total + len(piece)
         if is_whole and total <= min(self._enough, self._room):
-            self.size = total  # no message of the piece is one too many
+            self.size = total  # all messages of the piece fit
             at = len(piece)
         elif 0 < at <= len(piece):
             self._note(self._end)
@@ -86,13 +86,13 @@ class Made:
             self._pieces.append(bytes(piece))
 
     def _note(self, end: int) -> None:
-        """Notes that a message ends there."""
+        """A message ends here. It belongs to the response if there is room."""
         if self.size < self._enough and end <= self._room:
             self.size = end
 
     @property
     def wanted(self) -> int:
-        """Bytes that are still to be made; 0 or less if there are enough."""
+        """Bytes that must still be made; 0 or less if there are enough."""
         if self._total > self._room:
             return 0
         return self._enough - self.size
@@ -103,7 +103,8 @@ class Made:
         return self.size == self._total
 
     def hold(self, counts: Counts) -> Held | None:
-        """The response's messages, until they are sent. None if they must be made again then."""
+        """Holds the response's messages until they are sent. Returns None if they must be made
+        again."""
         if self._pieces is None:
             return None
         messages = b"".join(self._pieces)[: self.size]

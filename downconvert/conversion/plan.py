@@ -1,8 +1,8 @@
 """Plans a response: the size promised before anything is sent, and the end of the conversion.
 
 Exact: a small response is made completely. A larger one is measured, up to its end or the first
-damage or refusal after good records. From the first batch that is compressed again, messages are
-made rather than measured (made.py). The response ends when there are enough of them.
+damage or refusal after good records. From the first recompressed batch on, messages are made, not
+measured (made.py). The response ends when there are enough of them.
 Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords. If a codec
 is refused after the first batch, the chunk with that batch is left out, as in Kafka.
 
@@ -35,22 +35,22 @@ KAFKA_READ_SIZE_MAX: Final = 128 * KiB  # LazyDownConversionRecordsSend.MAX_READ
 
 STEP_SIZE: Final = 32 * KiB  # bytes made in a step
 
-# Bytes of records. A response up to this size is made while it is planned, so that its size costs
-# nothing.
+# Bytes of records. A response up to this size is converted while it is planned, so it need not be
+# measured.
 SMALL_SIZE_MAX: Final = 64 * KiB
-SMALL_STEP_SIZE: Final = 128 * KiB  # bytes made in a step of it, usually all of them
+SMALL_STEP_SIZE: Final = 128 * KiB  # bytes made in a step of such a response: usually all
 
-# The least work that is counted for a step inside an entry. Such a step of Python takes about as
-# long as the kernel takes to convert this many bytes.
+# The least work that is counted for a step inside an entry. Python takes as long for such a step as
+# the kernel for this many bytes.
 ENTRY_WORK_MIN: Final = 16 * KiB
 
 
 class Plan(NamedTuple):
     """size: bytes promised. end: the position in the records where the conversion ends. In an
     estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
-    damage: why the range ends before the records do, or None. held: messages made already, which
-    follow the converted ones. is_held: they are all of the response. cuts_no_message: the promised
-    size cuts no message."""
+    damage: why the range ends before the records do, or None. held: messages that have been made,
+    which follow the converted ones. is_held: the response has only held messages. cuts_no_message:
+    the promised size ends after a whole message."""
 
     size: int
     end: int
@@ -67,8 +67,8 @@ class Plan(NamedTuple):
 
 
 def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
-    """A plan, in steps. Raises RecordsError if there is nothing good before the first damage or
-    refusal. `clock`: measures how long it takes to make messages."""
+    """Plans in steps. Raises RecordsError if damage or a refusal comes before the first good
+    record. `clock`: measures the time of making messages."""
     try:
         if request.policy.size == "estimate":
             return (yield from _estimate(records, request))
@@ -87,7 +87,7 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
 def _clear(traceback: TracebackType | None) -> None:
     """Clears the variables of the frames that have ended."""
     while traceback is not None:
-        with suppress(RuntimeError):  # this one still runs
+        with suppress(RuntimeError):  # the frame still runs
             traceback.tb_frame.clear()
         traceback = traceback.tb_next
 
@@ -95,9 +95,9 @@ def _clear(traceback: TracebackType | None) -> None:
 def _exact(
     records: Records, request: Request, clock: Clock, *, is_small: bool
 ) -> Steps[Plan | None]:
-    """`is_small`: all of the response is made, mostly by one call of the kernel, and nothing is
-    measured. None if it expands too much. The rules for a large response then decide how much of it
-    is sent."""
+    """`is_small`: makes the whole response, usually by one call of the kernel, and measures
+    nothing. Returns None if it expands too much. The rules for a large response then decide where
+    it ends."""
     converter = Converter(records, request, SMALL_SIZE_MAX if is_small else None)
     size = held_from = 0
     before: Counts | None = None
@@ -108,7 +108,7 @@ def _exact(
     is_done = True
     try:
         if not is_small:
-            for piece, work in _worked(converter, converter.measured(records.size)):
+            for piece, work in _with_work(converter, converter.measured(records.size)):
                 yield work
                 if size + piece > RESPONSE_SIZE_MAX:
                     is_done = False
@@ -125,7 +125,7 @@ def _exact(
                 if len(messages) <= ENOUGH:
                     return _made_at_once(messages, records, converter.counts, seconds)
             else:
-                yield _work(converter, 0)
+                yield _work_since(converter, 0)
         if is_done and (is_small or held_from < records.size):
             room = RESPONSE_SIZE_MAX - size
             ends_early = is_small or request.policy.may_end_early
@@ -162,21 +162,21 @@ def _exact(
     )
 
 
-def _worked(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """The size of each piece, and the work done for it."""
+def _with_work(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """Yields the size of each piece, and the work for it."""
     done = converter.work
     for piece in sizes:
         before, done = done, converter.work
-        yield piece, _work(converter, before)
+        yield piece, _work_since(converter, before)
 
 
-def _work(converter: Converter, before: int) -> int:
-    """The work of a step. `before`: the work until then."""
+def _work_since(converter: Converter, before: int) -> int:
+    """The work of one step. `before`: the work before it."""
     return max(converter.work - before, 1 if converter.is_between else ENTRY_WORK_MIN)
 
 
 def _made_at_once(messages: bytes, records: Records, counts: Counts, seconds: float) -> Plan:
-    """A response of messages that one step has made."""
+    """The plan of a response that one step has made."""
     held = Held.within_budget(messages, counts, seconds)
     return Plan(
         size=len(messages),
@@ -188,8 +188,8 @@ def _made_at_once(messages: bytes, records: Records, counts: Counts, seconds: fl
 
 
 def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -> Steps[bool]:
-    """Makes messages, about `size` bytes a step, until there are enough. Returns whether it has
-    reached the end."""
+    """Makes messages, about `size` bytes a step, until there are enough or the range ends. Returns
+    whether the range has ended."""
     done = converter.work
     while (wanted := made.wanted) > 0:
         started = clock()
@@ -203,7 +203,7 @@ def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -
         if outcome == END:
             return True
         before, done = done, converter.work
-        yield _work(converter, before)
+        yield _work_since(converter, before)
     return converter.position >= end
 
 
@@ -213,7 +213,7 @@ def _estimate(records: Records, request: Request) -> Steps[Plan]:
     try:
         for header in records.batches():
             end = header.position + header.size
-            for piece, work in _worked(converter, converter.sizes(end)):
+            for piece, work in _with_work(converter, converter.sizes(end)):
                 size += piece
                 yield work
             if size:
@@ -228,7 +228,7 @@ def _estimated(size: int, end: int) -> Plan:
 
 
 def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
-    """Yields positions up to which to convert. No entry before a yielded position is refused."""
+    """Yields positions to convert up to. No entry before a yielded position is refused."""
     rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact:
         yield chosen.end

@@ -23,8 +23,8 @@ WRAPPER_SIZE_MAX: Final = MiB
 
 REFUSE: Final = "refuse"
 
-# Codecs that old clients cannot read, and the one codec that every client can. lz4 in v0 has a
-# wrong frame checksum (KAFKA-3160): half of the clients require it, the others fail on it.
+# Codecs that old clients cannot read, and their replacement, which every client can read. lz4 in v0
+# has a wrong frame checksum (KAFKA-3160): half of the clients require it, the others fail on it.
 RECODE_DEFAULT: Final[Mapping[str, str]] = MappingProxyType({"zstd": "gzip", "lz4:magic0": "gzip"})
 
 
@@ -112,7 +112,7 @@ class ConversionPolicy:
 
     @property
     def may_end_early(self) -> bool:
-        """Whether an exact response ends after enough has been compressed again."""
+        """Whether an exact response may end after enough recompressed messages."""
         return self.size == "exact" and self.trim_compressed
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:

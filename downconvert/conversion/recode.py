@@ -1,9 +1,9 @@
 """Recompresses v2 batches for clients that read v2 but not every codec in it.
 
 zstd was added to v2 later, with Fetch v10 (KIP-110). Clients of Fetch v4 to v9 read v2 batches, but
-not with zstd. For them only the codec of such a batch changes. Its other header fields, offsets and
-records stay the same. The batch is decompressed and compressed again, a window at a time: once to
-measure it, and once while it is sent. Nothing is held between the two. A step takes milliseconds.
+not with zstd. For these clients, a zstd batch gets another codec. Its offsets, records and other
+header fields stay the same. It is decompressed and recompressed twice, a window at a time: first to
+measure it, then while it is sent. Nothing is held in between. A step takes milliseconds.
 
 Not here: other formats (converter.py), which clients need it (broker)."""
 
@@ -45,12 +45,12 @@ from .steps import Steps, at_once
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
-# A range ends after the batch with which more bytes than this have been decompressed. A megabyte of
-# zstd may become tens of gigabytes.
+# A range ends after the batch that brings its decompressed bytes above this limit. A megabyte of
+# zstd may expand to tens of gigabytes.
 DECOMPRESSED_SIZE_MAX: Final = 64 << 20
-READ_COST: Final = 4 * KiB  # bytes that could be copied in the time of a read
-# Windows recompressed in one turn if no batch is complete before. This takes some milliseconds.
-# Then another connection has its turn.
+READ_COST: Final = 4 * KiB  # a read takes as long as copying this many bytes
+# Windows recompressed in one turn, unless a batch is complete before. This takes some milliseconds.
+# Then other connections have their turns.
 STEPS_A_WRITE: Final = 8
 CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
@@ -62,11 +62,11 @@ class LazyRecodedRecords:
 
     recode: codec to codec by their names, as in ConversionPolicy. "none" leaves them uncompressed,
     "refuse" ends the range before them. Other codecs and older formats stay as they are. Raises
-    RecordsError if the first batch is damaged or refused. UnsupportedCodecError is also raised if
-    that batch is larger in the other codec than may be held (32 MiB).
+    RecordsError if the first batch is damaged or refused. Raises UnsupportedCodecError also if the
+    first batch exceeds the limit for one batch (32 MiB) in its new codec.
 
-    `is_cut`: batches are left after 64 MiB of decompressed records. `source_size` is then where the
-    next range begins."""
+    `is_cut`: the range ended after 64 MiB of decompressed records, and more batches follow. The
+    next range then begins at `source_size`."""
 
     def __init__(
         self,
@@ -85,9 +85,9 @@ class LazyRecodedRecords:
         compression_level: CompressionLevel = "fast",
     ) -> Steps[Self]:
         """A generator that returns a range, and raises the same errors as the constructor. It is
-        for callers that serve other connections as well. After each step it yields the step's work,
-        as `LazyDownConvertRecords.in_steps` does. A step takes milliseconds at most, however large
-        a batch is."""
+        for callers that also serve other connections. After each step it yields the step's work, as
+        `LazyDownConvertRecords.in_steps` does. A step takes milliseconds at most, however large a
+        batch is."""
         lazy = cls.__new__(cls)
         lazy._begin(records, recode, compression_level)
         yield from lazy._measure()
@@ -147,7 +147,7 @@ class LazyRecodedRecords:
             self._runs.append((header.position, header.size, size))
 
     def _measured(self, header: BatchHeader) -> Steps[int | None]:
-        """The size of a batch in its other codec. None if it keeps its codec."""
+        """The size of a batch in its new codec. None if it keeps its codec."""
         target_codec = self._target_codec(header)
         if target_codec is None:
             return None
@@ -191,8 +191,8 @@ class LazyRecodedRecords:
                 yield memoryview(batch)
 
     def _fill(self, batch: bytearray, part: Records, size: int) -> Iterator[None]:
-        """Recompresses a batch, in steps. Stops early if it becomes larger than the measured
-        size, because the records have changed then."""
+        """Recompresses a batch, in steps. Stops early if the result exceeds the measured size:
+        then the records have changed."""
         header = next(part.batches(), None)
         target_codec = None if header is None else self._target_codec(header)
         if header is None or target_codec is None:

@@ -25,7 +25,8 @@ class Request(NamedTuple):
         policy: ConversionPolicy,
         aborted: Iterable[AbortedTransaction],
     ) -> Self:
-        """Raises ValueError for transactions that the policy would not leave out."""
+        """Raises ValueError if there are aborted transactions and the policy does not leave them
+        out."""
         transactions = tuple(aborted)
         if transactions and policy.isolation != "read_committed":
             raise ValueError('aborted transactions need isolation="read_committed"')

@@ -36,14 +36,14 @@ class Rules:
         self._policy = policy
         self._to_magic = to_magic
         self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}
-        self.recodes = self._recodes()  # for compressed batches that the kernel converts by itself
+        self.recodes = self._recodes()  # the kernel's options for compressed batches
         self.committed_only = policy.isolation == "read_committed"
         self.may_refuse = self._may_refuse()  # whether any codec is refused
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
     def _passes_always(self, codec: Codec) -> bool:
-        """Whether messages with this codec are copied unchanged, in every format up to the
-        target's."""
+        """Whether messages with this codec are copied unchanged in the target's format and in all
+        older ones."""
         if self._to_magic == V2:
             return True
         magics = range(self._to_magic + 1)
@@ -98,7 +98,7 @@ class Rules:
         )
 
     def refuses(self, header: BatchHeader) -> bool:
-        """Whether the conversion of this batch would be refused. Markers are never refused, because
-        they are dropped first."""
+        """Whether this batch would be refused. Markers are dropped before, so they are never
+        refused."""
         magic = min(header.magic, self._to_magic)
         return not header.is_control and self._policy.codec_for(header.codec, magic) is None

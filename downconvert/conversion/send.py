@@ -1,5 +1,5 @@
-"""Writes a converted range to a channel. A chunk is converted after the channel has taken the last
-one.
+"""Writes a converted range to a channel. A chunk is converted after the channel has taken the one
+before.
 
 It works in any loop: `selectors`, `asyncio`, a thread. Bytes that a channel did not take wait here
 and are written first the next time. No byte is lost or sent twice.
@@ -29,8 +29,8 @@ CHANGED: Final = "the records changed after they were measured"
 
 ONE_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
-# The maximum bytes that a turn reads without making a piece. This happens if a large record or
-# message is read ahead for its CRC, or if a batch shrinks to nearly nothing. One compressed message
+# The maximum bytes that a turn reads without sending any. A turn may send nothing while it reads a
+# large record ahead for its CRC, or while a batch shrinks to nearly nothing. One compressed message
 # needs fewer bytes, so most sends hold no buffers between two turns.
 UNPRODUCTIVE_MAX: Final = 2 * MiB
 
@@ -74,7 +74,7 @@ class LazyDownConvertSend:
         self._clock = clock
         self._pending = PendingBytes()  # converted, and not taken by the channel
         self._converter: Converter | None = None
-        self._end = 0  # the position up to which it converts, before it takes the next of `_ends`
+        self._end = 0  # converts up to here, then takes the next of `_ends`
         self._ends: Iterator[int] = iter(())
         self._error: BaseException | None = None
         self._made = held = plan.held  # counts against the budget until all of it is sent
@@ -100,11 +100,11 @@ class LazyDownConvertSend:
 
     @property
     def converts(self) -> bool:
-        """Whether writing converts records. Otherwise all of it has been made."""
+        """Whether writing still converts records. If not, all messages have been made."""
         return self._converter is not None
 
     def copy_to(self, buffer: memoryview) -> bool:
-        """Like `ZeroCopySend.copy_to`. False: not all of it has been made."""
+        """Like `ZeroCopySend.copy_to`. Returns False if some messages have not been made."""
         if self._converter is not None:
             return False
         buffer[: self.size] = self._pending.left
@@ -140,7 +140,7 @@ class LazyDownConvertSend:
             return self._sent - sent
         target = descriptor_of(channel) or IN_MEMORY
         left = enough = ONE_CHUNK if budget is None else budget
-        # A chunk of records may be passed, even if the budget is smaller.
+        # One chunk of records is always converted, even if the budget is smaller.
         position = converter.position + max(self._chunk_size - enough, 0)
         wasted = 0
         try:
@@ -199,7 +199,8 @@ class LazyDownConvertSend:
         return outcome == CHANNEL
 
     def _after(self, converter: Converter, room: int) -> memoryview:
-        """The next bytes after the converted ones: the messages made before, then filler."""
+        """The bytes that follow the converted ones: messages made while planning, or else
+        filler."""
         if self._held:
             piece, self._held = self._held[: self._chunk_size], self._held[self._chunk_size :]
         elif self._is_exact:

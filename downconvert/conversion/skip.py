@@ -1,4 +1,4 @@
-"""Finds the beginning of a range that converts to nothing, without converting the rest.
+"""Finds the part at the beginning of a range that converts to nothing, without converting the rest.
 
 A log may hold millions of consecutive batches that convert to nothing: markers, batches emptied by
 compaction, and batches below the fetch offset. The kernel skips them, a window at a time. If it
@@ -30,9 +30,9 @@ class Skipped(NamedTuple):
 
 
 def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Skipped:
-    """The beginning of `records` that converts to nothing for a fetch from `first_offset`. It ends
-    before damage and refusals, which converting from there on raises. Transactions are not checked,
-    so do not use it with a policy that leaves out aborted ones."""
+    """Skips the beginning of `records` that converts to nothing for a fetch from `first_offset`. It
+    stops before damage and refusals; a conversion from there raises them. Transactions are not
+    checked, so do not use it with a policy that leaves out aborted ones."""
     position = 0
     next_offset: int | None = None
     while True:
@@ -59,8 +59,8 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
 def _skipped_by_kernel(
     records: Records, start: int, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> tuple[int, int]:
-    """Lets the kernel skip entries from `start` on while nothing is kept. Returns two boundaries of
-    entries: the beginning of the last window, and the place where the kernel stopped."""
+    """Lets the kernel skip entries from `start` on that keep no record. Returns two boundaries of
+    entries: the beginning of the last window, and the position where the kernel stopped."""
     engine = Engine(records, Request(to_magic, first_offset, policy))
     before = boundary = position = start
     while position < records.size:

@@ -33,7 +33,7 @@ class ConversionStats:
 
 
 class Counts(NamedTuple):
-    """Counters of a conversion or of a part of it: the first four statistics."""
+    """The first four statistics, of a whole conversion or of a part of it."""
 
     records: int = 0
     batches: int = 0

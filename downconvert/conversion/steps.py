@@ -1,8 +1,8 @@
 """Work in steps of some milliseconds, between which other connections have their turns.
 
-A step of a plan yields its work: bytes that went through memory. Bytes compressed again count
-several times. A step of `streamed` yields the size of the piece that it made, or 0. Its caller
-counts the work.
+A step of a plan yields its work: bytes that went through memory. Recompressed bytes count several
+times. A step of `streamed` yields the size of the piece that it made, or 0. Its caller counts the
+work.
 
 Not here: the steps (plan.py, recode.py, streamed)."""
 

@@ -50,8 +50,8 @@ class DecompressedBody(DecompressedWindow):
 
     def replay(self, purpose: str, position: int) -> Steps["Replay"]:
         """Decompresses the batch once more and returns the bytes from a position on. Yields 0 after
-        each step on the way there. Positions of one purpose only increase, so one decoder serves
-        all its calls."""
+        each step on the way there. The positions of one purpose only increase, so each purpose
+        needs one decoder."""
         replay = self._replays.get(purpose)
         if replay is None:
             replay = self._replays[purpose] = Replay(self._open(), self.position)
@@ -63,7 +63,7 @@ class DecompressedBody(DecompressedWindow):
 
 
 def ended(position: int) -> CorruptRecordsError:
-    """The error if the bytes end too early."""
+    """The error for decompressed bytes that end too early."""
     return CorruptRecordsError(RUNS_PAST, position)
 
 

@@ -35,7 +35,7 @@ _UNLIMITED: Final = 2**63 - 1
 class Next(Enum):
     """The next action for a wrapper after a step."""
 
-    STEP = auto()  # take another step: there is room again, or more to convert
+    STEP = auto()  # take another step
     CLOSE = auto()  # the wrapper is full, or the next record's offset does not follow
     LARGE = auto()  # the next record fits neither a window nor a wrapper
     END = auto()  # all records have been read
@@ -156,7 +156,7 @@ class BodyConverter:
         return Wrapper(codec, inner.magic, self._level, self._inner_view)
 
     def _step(self, body: DecompressedBody, wrapper: Wrapper) -> Next:
-        """Converts the contents of the body's window into the wrapper's buffer."""
+        """Converts the body's window into the wrapper's buffer."""
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
         consumed, produced, outcome = self._transcoder.transcode(
@@ -185,7 +185,7 @@ class BodyConverter:
         return Next.CLOSE if outcome == GAP else Next.DAMAGE
 
     def _close(self, wrapper: Wrapper) -> int:
-        """Finishes a wrapper if it holds a record. The next record begins another wrapper."""
+        """Finishes a wrapper, unless it is empty. The next record begins another wrapper."""
         transcoder = self._transcoder
         records, _, last_offset, max_timestamp = transcoder.wrapper
         if not records:
@@ -247,7 +247,7 @@ class BodyConverter:
                     return
                 yield 0
         except RecordsError:
-            # The file was truncated after the scan. The wrapper ends within the record: drop it.
+            # The file was truncated after the scan, so the wrapper ends inside the record. Drop it.
             self._transcoder.start_wrapper()
             raise
 

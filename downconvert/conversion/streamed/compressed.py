@@ -1,8 +1,8 @@
 """Decompresses compressed batches and messages of a log for conversion.
 
 The kernel recompresses a small entry in one call. A small entry that becomes plain messages is
-decompressed all at once. All others go through a window, and so do entries that expand too much or
-are damaged. The messages are the same in all three cases.
+decompressed all at once. All other entries go through a window, also small ones that expand too
+much or are damaged. The resulting messages are the same in all three cases.
 
 Not here: converting the decompressed bytes (body_converter.py), the decision to convert
 (converter.py)."""
@@ -156,8 +156,8 @@ class CompressedEntries:
                 self._source_bytes += entry.size
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
-        """The compressed messages, if the kernel makes them from the entry in one call. None if the
-        entry has to go through a window."""
+        """The compressed messages, made by the kernel in one call. None if the entry must go
+        through a window."""
         source = self._compressed(0, entry.size)
         if source is None:
             return None
@@ -211,8 +211,8 @@ class CompressedEntries:
         return self._open(compressed), inner
 
     def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:
-        """Makes room by skipping a message larger than the window. Returns its offset field. None
-        if the message fits, and was only not read to its end."""
+        """Makes room by skipping a message larger than the window. Returns its offset field.
+        Returns None if the message fits, and only its end was not read yet."""
         if not window.is_full:
             window.fill()
             yield 0

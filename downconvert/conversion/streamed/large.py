@@ -5,8 +5,7 @@ one cursor reads ahead to the record's end, checks the record and computes the C
 then reads it again for sending. In a file, both cursors are positions. In a compressed batch, the
 second one is a second decoder.
 
-Reading a large record takes long, so both cursors work in steps. Other connections have their turn
-between two steps.
+Both cursors work in steps, so that other connections have their turns in between.
 
 The checks and error texts equal those of the kernel (records/kernel.py), which sees only records
 that fit.
@@ -62,8 +61,8 @@ class LargeMessage:
         return replace(self, head=PREFIX.pack(offset, size) + self.head[PREFIX.size :])
 
     def pieces(self, cursor: Cursor, target: memoryview) -> Iterator[int]:
-        """The message, in `target[:n]` for each n that this yields. The cursor is at the record's
-        first byte."""
+        """Writes the message to `target`, and yields the size of each piece. The cursor is at the
+        record's first byte."""
         filled = len(self.head)
         target[:filled] = self.head
         cursor.skip(self.before_key)
@@ -74,8 +73,8 @@ class LargeMessage:
 
 
 def _copied(cursor: Cursor, size: int, target: memoryview, filled: int) -> Iterator[int]:
-    """Copies `size` bytes after the `filled` ones in the target. Yields how many bytes of the
-    target are ready, each time it is full and at the end."""
+    """Copies `size` bytes to the target, after the first `filled` bytes. Yields the size of each
+    piece: whenever the target is full, and at the end."""
     while size > 0:
         count = cursor.read_into(target[filled : filled + min(size, len(target) - filled)])
         size -= count
@@ -172,7 +171,7 @@ class MessageStart:
     """The fields of a message that are known before its key and value are read."""
 
     magic: int
-    offset: int  # as it is written: relative in a v1 wrapper
+    offset: int  # the offset field, which is relative in a v1 wrapper
     timestamp: int
     log_append: bool
 
@@ -249,7 +248,8 @@ class _Fields:
         return int(SIZE_FIELD.unpack(bytes(self._byte(reason) for _ in range(SIZE_FIELD.size)))[0])
 
     def sum_up(self, size: int, crc: int, scratch: memoryview | None, reason: str) -> Steps[int]:
-        """Reads a key or value. Returns the CRC continued with it. Without `scratch`, skips it."""
+        """Reads a key or value, and returns the CRC updated with it. Without `scratch`, only skips
+        it."""
         if scratch is None:
             yield from self.pass_over(max(size, 0), reason)
             return crc

@@ -57,8 +57,8 @@ def scan_inner(
     inner: InnerFormat,
     scratch: memoryview | None,
 ) -> Steps[ScannedRecord | None]:
-    """Reads the record at the body's start to its end, and reports it to the kernel as converted.
-    None if it is left out. Without `scratch`, only its size is determined."""
+    """Checks the whole record at the body's start, and reports it to the kernel as converted.
+    Returns None if it is left out. Without `scratch`, only its size is determined."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:

@@ -12,8 +12,8 @@ from records.kernel import Buffer
 class LogWindow:
     """`source[start:filled]` is the log from `position` on.
 
-    For records in memory the window is all of them, and nothing is read. `item_size`: bytes from
-    `position` on that are being converted as one item."""
+    For records in memory the window covers all of them, and nothing is read. `item_size`: bytes of
+    the item at `position` that is being converted."""
 
     __slots__ = (
         "_buffer",
@@ -71,7 +71,7 @@ class LogWindow:
             raise self.damaged(TRUNCATED)
 
     def passed(self, size: int) -> None:
-        """Notes that an item of so many bytes is converted."""
+        """Moves past a converted item of this many bytes."""
         self.position += size
         self.item_size = 0
 

@@ -18,6 +18,6 @@ class AppendConfig:
     is_compacted: bool
     is_append_time: bool
     message_size_max: int
-    before_max: int  # how much older than the clock timestamps may be
+    before_max: int  # how far a timestamp may be before the clock
     after_max: int
     min_insync_replicas: int

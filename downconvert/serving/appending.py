@@ -1,9 +1,9 @@
 """Validates the records of a produce request, and assigns their offsets.
 
 Nothing is trusted: sizes, checksums, counts and every record are checked before anything is
-appended. Records that stay unchanged are checked a window at a time. Batches in the topic's format
-and codec stay unchanged, except for their offset and leader epoch, which no checksum covers, and
-the time of the append if the topic asks for it. All others are rewritten (up_conversion.py).
+appended. Records that stay unchanged are checked a window at a time. A batch in the topic's format
+and codec stays unchanged, except for its base offset and leader epoch, which no checksum covers,
+and under LogAppendTime its timestamp. All other batches are rewritten (up_conversion.py).
 
 The rules and the error codes are those of Kafka's LogValidator and UnifiedLog. Two rules are
 stricter, so that every stored record can be converted: a timestamp below -1 is refused, and offsets
@@ -59,7 +59,7 @@ MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, b
 OFFSETS, TIMESTAMPS, KEY_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
 )
-EXPANDING: Final = Lock()  # requests that expand to much are rewritten one at a time
+EXPANDING: Final = Lock()  # held while a request that expands to much is rewritten
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
 
@@ -86,8 +86,8 @@ class Prepared:
         is_converted: bool = False,
         batches: list[BatchHeader] | None = None,
     ) -> None:
-        """`rewritten`: if the bytes depend on the base offset. `batches`: the headers of `data`, if
-        they have been read."""
+        """`rewritten`: set if the bytes depend on the base offset. `batches`: the headers of
+        `data`, if they have been read."""
         self.data = data
         self.records_count = records_count
         self.log_append_time = log_append_time
@@ -98,7 +98,8 @@ class Prepared:
     def place(
         self, base_offset: int, leader_epoch: int
     ) -> tuple[bytearray, list[BatchHeader] | None]:
-        """The batches with their final offsets; their headers, unless they are to be read."""
+        """The batches with their final offsets, and their headers. None instead of headers: read
+        them from the bytes."""
         if self.rewritten is not None:
             return self.rewritten.build(base_offset), None
         placed = []
@@ -121,9 +122,9 @@ def prepare(
     headers: Iterable[BatchHeader] | None = None,
     by_coordinator: bool = False,
 ) -> Prepared | None:
-    """Validates the records of one partition in a request. None: there is no whole batch. `now` in
-    milliseconds. headers: those of all batches, if they have been read. by_coordinator: they are a
-    coordinator's own records, without sequence numbers.
+    """Validates a request's records for one partition. Returns None if there is no whole batch.
+    `now` in milliseconds. headers: of all batches, if they have been read. by_coordinator: the
+    records are a coordinator's own, without sequence numbers.
 
     Bytes after the last whole batch are dropped. Raises ApiError with the reason for a refusal."""
     records = MemoryRecords(data)
@@ -141,7 +142,8 @@ def prepare(
                 return prepared
         return _rewritten(records, first, codec, config, now)
     except CorruptRecordsError as error:
-        # The checksum of a message inside a compressed one. All others have been compared.
+        # A mismatch is possible only inside a compressed message: all other checksums have been
+        # compared.
         is_corrupt = error.reason == MISMATCH
         code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.INVALID_RECORD
         raise ApiError(code, str(error)) from error
@@ -156,10 +158,10 @@ def prepare_own(
     producer: tuple[int, int] | None = None,
 ) -> Prepared:
     """A batch of keys and values that a coordinator of this process stores. `producer`: the id and
-    epoch that its transaction belongs to. ApiError as `prepare`.
+    epoch of its transaction. ApiError as `prepare`.
 
-    If the topic takes it unchanged, only its size is checked. It stays v2: older formats have no
-    transactions, and nobody converts what only brokers read."""
+    If the topic takes the batch unchanged, only its size is checked. It stays v2, because older
+    formats have no transactions, and records that only brokers read are never converted."""
     data, header = keyed_batch(pairs, now, producer)
     if config.is_append_time or config.codec:
         config = replace(config, magic=V2)
@@ -187,8 +189,8 @@ def _check_batches(
     *,
     by_coordinator: bool,
 ) -> tuple[BatchHeader | None, Codec]:
-    """Checks everything but the records. Returns the first batch (None: there is none) and the
-    codec of a compressed batch, if any."""
+    """Checks everything but the records. Returns the first batch, or None without one, and the
+    codec of any compressed batch."""
     first: BatchHeader | None = None
     codec, count = Codec.NONE, 0
     for header in headers:
@@ -243,7 +245,7 @@ def _too_large(size: int, config: AppendConfig) -> ApiError:
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
-    """A v2 batch that need not be rewritten. None: its offsets have gaps."""
+    """Checks a v2 batch that need not be rewritten. Returns None if its offsets have gaps."""
     kind, size_max = header.timestamp_type, EXPANSION_MAX * config.message_size_max
     found = summarize(records, header, record_size_max=size_max)
     if found is not None:
@@ -275,7 +277,7 @@ def _unchanged(
     count: int,
     latest: int,
 ) -> Prepared:
-    """A batch whose records stay. `latest`: the highest of their timestamps."""
+    """A batch that keeps its records. `latest`: their highest timestamp."""
     data = bytearray(records.view[: header.size])
     append_time = now if config.is_append_time else NO_TIMESTAMP
     attributes = header.attributes & ~LOG_APPEND_TIME

@@ -1,8 +1,8 @@
 """Converted bytes that stay in memory until they are sent to all clients that want them.
 
-All of them share one budget, as a slow client may hold its bytes for long.
+The bytes of all conversions share one budget, because a slow client may hold its bytes for long.
 
-Not here: the cache of chunks (conversion_cache.py), what is converted for one client alone
+Not here: the cache of chunks (conversion_cache.py), conversions for one client
 (downconvert/conversion), the parts of one response (fetch_assembly.py)."""
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ BUFFERED_SIZE_MAX: Final = 4 * MiB
 
 WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
-Take: TypeAlias = Callable[[int], bool]  # takes bytes of a budget; False: it has fewer left
+Take: TypeAlias = Callable[[int], bool]  # takes bytes of a budget; False: too few are left
 
 
 class KeptBytes:
@@ -38,7 +38,7 @@ class KeptBytes:
         held: int,
         stats: ConversionStats,
     ) -> None:
-        """`held`: bytes of the budget that were taken for them."""
+        """`held`: bytes of the budget taken for them."""
         self.data = data
         self.stats = stats
         self._budget = budget
@@ -67,7 +67,7 @@ class KeptBytes:
 
 
 class BufferedConversion:
-    """A conversion with its bytes kept. It runs in as many steps as its caller likes."""
+    """A conversion that keeps its bytes. Its caller runs it in any number of steps."""
 
     __slots__ = ("_budget", "_conversion", "_damage", "_data", "_held", "_seconds", "_take")
 
@@ -82,7 +82,7 @@ class BufferedConversion:
         aborted: Iterable[AbortedTransaction] = (),
         take: Take | None = None,
     ) -> None:
-        """`take`: takes bytes of the budget, if not its own `take`."""
+        """`take`: used in place of the budget's own `take`."""
         self._conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
         self._budget = budget
         self._take = take or budget.take
@@ -93,17 +93,16 @@ class BufferedConversion:
 
     @property
     def source_size(self) -> int:
-        """Bytes of the records converted. They are whole batches once all of it is converted."""
+        """Bytes of records converted so far. At the end they are whole batches."""
         return self._conversion.stats.bytes_in
 
     def run(self, work: int | None = None, clock: Callable[[], float] = perf_counter) -> int:
-        """Converts until about `work` is done, or to the end. Returns the work that is left. 0 or
-        less: there is more to do.
+        """Converts until about `work` is done, or to the end. Returns the unused work. If that is 0
+        or less, the conversion needs another call.
 
-        Work is counted in bytes that go through memory. Bytes of compressed batches count several
-        times. NoMemoryError: the budget has no room, or the conversion is too large. RecordsError:
-        damage or a refusal before the first byte. OSError: the disk. After an error nothing is
-        held."""
+        Work is bytes that go through memory. Bytes of compressed batches count several times.
+        NoMemoryError: the budget has no room, or the conversion is too large. RecordsError: damage
+        or a refusal before the first byte. OSError: the disk. After an error nothing is held."""
         started = clock()
         left = 1 if work is None else work
         done = self.work_done
@@ -142,15 +141,15 @@ class BufferedConversion:
         return self._damage
 
     def kept(self, overhead: int = 0) -> KeptBytes:
-        """The bytes, after all is converted. `overhead`: further bytes of the budget that the
-        holder has taken."""
+        """The bytes, after all is converted. `overhead`: bytes of the budget that the caller has
+        taken in addition."""
         stats = self._conversion.stats
         stats.seconds_converting = self._seconds
         held, self._held = self._held, 0
         return KeptBytes(bytes(self._data), self._budget, held + overhead, stats)
 
     def close(self) -> None:
-        """Releases the bytes unsent: they are not needed, or the conversion has failed."""
+        """Releases the bytes without sending them."""
         held, self._held = self._held, 0
         self._data = bytearray()
         self._budget.release(held)
@@ -174,7 +173,7 @@ class BufferedSend:
     __slots__ = ("_data", "_kept", "_pending", "size", "stats")
 
     def __init__(self, kept: KeptBytes, stats: ConversionStats, start: int = 0) -> None:
-        """Takes over its caller's hold of the bytes. `stats`: of this response."""
+        """The caller's hold of the bytes passes to this object. `stats`: of this response."""
         self._kept: KeptBytes | None = kept
         self._data = memoryview(kept.data)[start:]
         self.size = len(self._data)
@@ -216,13 +215,13 @@ class BufferedSend:
         return written
 
     def close(self) -> None:
-        """Releases the bytes: all are sent, or the rest is not needed."""
+        """Releases the bytes. Unsent ones are dropped."""
         kept, self._kept = self._kept, None
         self._data = memoryview(b"")
         self._pending.left = self._data
         if kept is not None:
             kept.release()
 
-    def __del__(self) -> None:  # a connection that ended
+    def __del__(self) -> None:  # called if a connection ends before the send
         if self._kept is not None:
             self.close()

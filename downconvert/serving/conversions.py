@@ -19,7 +19,7 @@ ENABLED: Final = "message.downconversion.enable"  # of a topic
 
 @dataclass(frozen=True, slots=True)
 class RecodeRule:
-    """Replaces codecs by others, for some topics and some clients.
+    """Replaces codecs, for some topics and some clients.
 
     Topics and clients are shell patterns. A client's names are the name in its ApiVersions request
     (`librdkafka/1.9.2`) and the client id of its requests. A rule applies if either matches."""
@@ -32,7 +32,7 @@ class RecodeRule:
         return fnmatchcase(topic, self.topic) and self.is_for(names)
 
     def is_for(self, names: tuple[str, ...]) -> bool:
-        """Whether it applies to a client with these names, for some topics."""
+        """Whether it applies to a client with these names, at least for some topics."""
         return any(fnmatchcase(name, self.client) for name in names)
 
 
@@ -48,7 +48,7 @@ DEFAULT_RULES: Final = tuple(
 
 
 def is_enabled(topic_config: Mapping[str, str]) -> bool:
-    """Whether a topic's records may be converted at all."""
+    """Whether a topic's records may be converted."""
     return topic_config.get(ENABLED, "true").strip().lower() != "false"
 
 
@@ -58,7 +58,7 @@ def names_of(software: str, version: str, client_id: str | None) -> tuple[str, .
 
 
 class Policies:
-    """The policies that rules lead to. Thread-safe."""
+    """The policies that result from rules. Thread-safe."""
 
     def __init__(self, rules: tuple[RecodeRule, ...]) -> None:
         self._rules = rules
@@ -67,7 +67,7 @@ class Policies:
     def policy_for(
         self, policy: ConversionPolicy, topic: str, names: tuple[str, ...]
     ) -> ConversionPolicy:
-        """The policy for a client with these names. The first matching rule decides.
+        """The policy for a topic and a client with these names. The first matching rule decides.
 
         Codecs that the rule does not name keep the given policy."""
         try:
@@ -82,8 +82,8 @@ class Policies:
 
 
 def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, str]:
-    """The replacement for zstd, for a client that reads format v2 but not zstd. It is a refusal, as
-    in Kafka, if the policy or the topic says so."""
+    """The replacement for zstd, for a client that reads format v2 but not zstd. If the policy or
+    the topic forbids one, zstd is refused, as in Kafka."""
     return {"zstd": policy.recode.get("zstd", REFUSE) if may_convert else REFUSE}
 
 

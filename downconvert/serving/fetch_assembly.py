@@ -22,13 +22,13 @@ from records.files.source import Records
 from records.formats import MESSAGE_OVERHEAD, PREFIX, V1, V2
 from records.units import KiB, MiB
 
-# A response with at most this many bytes is joined with the next segment. Otherwise a client of a
-# log that rolls often gets little for each request, and some clients fail on a gap in the offsets
-# between two responses. Joining costs a look at headers, or a request to the cluster, so a larger
-# response is not joined.
+# A response with at most this many bytes is joined with the next segment. Otherwise a client gets
+# little for each request if the log rolls often, and some clients fail on an offset gap between two
+# responses. Joining costs a look at headers, or a request to the cluster, so a larger response is
+# not joined.
 JOINED_SIZE_MAX: Final = 64 * KiB
 
-# A larger record is not checked: its batch is sent.
+# Bytes. A batch with a larger record is sent without a check.
 LOOKED_AT_MAX: Final = MiB
 
 
@@ -39,12 +39,13 @@ def hard_size(
     first: BatchHeader | None = None,
 ) -> int | None:
     """How much of a converted range of `size` bytes is sent under a hard limit, like that of a
-    partition below version 3 of Fetch. None: all. `head`: how it begins. `first`: the batch that
-    contains its first record, if known.
+    partition below version 3 of Fetch. None: all. `head`: returns its first bytes. `first`: the
+    batch in the log that has its first record, if known.
 
-    A message larger than the client's buffer is sent whole. A broker of the client's time would
-    have cut it off, and the client had to ask for more. No client fails on getting more. One batch
-    on disk must fit here, and it is many messages for these clients."""
+    A message larger than the limit is sent whole. An old broker would have cut it off, and the
+    client would have repeated the fetch with a higher limit. No client fails on more bytes than its
+    limit. Here the limit would have to hold a whole batch of the log, which is many messages for
+    these clients."""
     if limit is None or size <= limit:
         return None
     if first is not None and not first.codec and first.size + MESSAGE_OVERHEAD[V1] <= limit:
@@ -59,13 +60,14 @@ def hard_size(
 def may_join_next(used: int, room: int) -> bool:
     """Whether a range that is completely in the response is joined with the next range.
 
-    used: bytes of the log in the response so far. room: bytes of the log that still fit."""
+    used: bytes of the log that the response has so far. room: bytes of the log that still fit."""
     return used <= JOINED_SIZE_MAX and room > 0
 
 
 class FirstVisible(NamedTuple):
-    """header: of the first batch that has something for the client. None: no batch has. end: the
-    offset after the last batch before it. None: there is none. looked_at: batches checked."""
+    """header: of the first batch that has something for the client; None: no batch has. end: the
+    offset after the batches before it; None: there are none. looked_at: the number of checked
+    batches."""
 
     header: BatchHeader | None
     end: int | None
@@ -74,11 +76,12 @@ class FirstVisible(NamedTuple):
 
 def first_visible(records: Records, offset: int, *, wants_markers: bool) -> FirstVisible:
     """The first batch of a range that has a record at or after `offset`, has a marker if markers
-    are wanted, or is damaged. Batches below v2 count as having a record. If a log's offsets fall,
-    `end` is the highest, so that a reader that goes on there gets further.
+    are wanted, or is damaged. Batches below v2 count as having a record. If offsets in the log
+    decrease, `end` is after the highest, so that a client that continues there makes progress.
 
-    Compaction removes records but keeps their batch's last offset. Sarama before 1.39 and kafkajs 1
-    continue after the last record that they saw, and would get the same batch for ever. kafkajs
+    Compaction may remove a batch's last records, but keeps its last offset. Sarama before 1.39 and
+    kafkajs 1 continue after the last record that they saw, and would get the same batch for ever.
+    kafkajs
     1.8 does so also if a segment ends with a marker. Raises RecordsError if a header is damaged."""
     end, looked_at = None, 0
     for header in records.batches():

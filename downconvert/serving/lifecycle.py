@@ -1,11 +1,11 @@
-"""The common interface of servers: they run from `start` to `stop`, and work in a `with`."""
+"""The common interface of servers: `start`, `stop`, and use in a `with` statement."""
 
 from abc import ABC, abstractmethod
 from typing import Self
 
 
 class Startable(ABC):
-    """Starts when a `with` is entered, and stops when it ends."""
+    """Starts at the beginning of a `with` statement, and stops at its end."""
 
     @abstractmethod
     def start(self) -> None:

@@ -21,14 +21,14 @@ FREE_SIZE: Final = 4 * KiB
 class Limits:
     """Limits of one server. Sizes in bytes, times in seconds.
 
-    connections, connections_per_address: open at a time. Beyond it, the new connection is closed,
-        or one that has not logged in yet.
+    connections, connections_per_address: open at a time. At the limit, a connection that
+        has not logged in yet is closed, or else the new one.
     request_size: of one request [socket.request.max.bytes].
     requests_memory: of all requests being received or processed [queued.max.request.bytes].
     idle: without a byte in either direction and without a request under way
         [connections.max.idle.ms].
-    request: from a request's first byte to its last. Also for a TLS handshake, and for
-        authentication.
+    request: from a request's first byte to its last. Also the limit of a TLS handshake, and
+        of authentication.
     stop: for requests under way when the server is stopped."""
 
     connections: int = 20_000
@@ -43,8 +43,8 @@ class Limits:
 class RequestMemory:
     """The bytes of all requests under way. Thread-safe.
 
-    If all is taken, one request may still grow. So half-received requests cannot block each other
-    for ever."""
+    When all memory is taken, one request may still grow. So incomplete requests cannot block each
+    other for ever."""
 
     def __init__(self, size: int) -> None:
         self._lock = Lock()
@@ -53,11 +53,11 @@ class RequestMemory:
 
     @property
     def free(self) -> int:
-        """Bytes that are left: fewer than none while one request grows beyond the limit."""
+        """Bytes that are left. Negative while one request grows beyond the limit."""
         return self._free
 
     def take(self, owner: object, size: int) -> bool:
-        """Takes `size` bytes for this owner. False: fewer are left now."""
+        """Takes `size` bytes for this owner. Returns False if too few are left now."""
         with self._lock:
             if size > self._free:
                 if self._favoured not in (None, owner):
@@ -67,7 +67,7 @@ class RequestMemory:
             return True
 
     def release(self, owner: object, size: int) -> None:
-        """Returns all bytes that the owner has taken."""
+        """Gives back all bytes that the owner has taken."""
         with self._lock:
             self._free += size
             if self._favoured is owner:

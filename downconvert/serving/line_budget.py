@@ -1,5 +1,5 @@
 """Limits the log lines of one kind per second. Clients or a failing broker may cause thousands of
-equal lines: a few are written, the others are counted.
+similar lines. A few are written, and the others only counted.
 
 Not here: the lines (request_log.py, and the gateway's loop.py)."""
 
@@ -53,8 +53,8 @@ class LineBudget:
             log.log(level, message, *args, stacklevel=2, **options)
 
     def write_omitted(self, now: float) -> None:
-        """Writes how many lines were omitted, once a second. Call it about as often, and at the end
-        with infinity."""
+        """Writes how many lines were omitted in each second. Call it about once a second, and at
+        the end with infinity."""
         with self._lock:
             if 0 <= now - self._began < SECOND:
                 return

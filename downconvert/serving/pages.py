@@ -28,8 +28,8 @@ Start: TypeAlias = Callable[[str, list[tuple[str, str]]], object]
 Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI application
 
 CLIENTS_MAX: Final = 32  # at a time
-POLL_SECONDS: Final = 0.05  # after which the listener sees that it is to close
-SECONDS_MAX: Final = 30.0  # for a client to send its request and to receive its page
+POLL_SECONDS: Final = 0.05  # between two checks whether the listener must close
+SECONDS_MAX: Final = 30.0  # for a client's request and its page together
 
 
 def text_page(text: Callable[[], str], status: str = "200 OK") -> Page:
@@ -42,7 +42,7 @@ def json_page(value: Callable[[], object]) -> Page:
 
 
 def state_page(reasons: Callable[[], list[str]]) -> Page:
-    """200 if there are no reasons, else 503 and the reasons."""
+    """Status 200 if there are no reasons, else 503 with the reasons."""
 
     def page(_: dict[str, Any], start: Start) -> Iterable[bytes]:
         found = reasons()
@@ -53,13 +53,14 @@ def state_page(reasons: Callable[[], list[str]]) -> Page:
 
 
 def metrics_page(registry: CollectorRegistry) -> Page:
-    """Metrics for Prometheus, without `_created`: that would be a second series per counter."""
+    """Metrics for Prometheus. Series `_created` are omitted, because they would double the series
+    of counters."""
     page: Page = make_wsgi_app(_Shown(registry))
     return page
 
 
 class _Shown:
-    """The visible part of a registry, with the interface that the page needs."""
+    """A registry for the metrics page, without the hidden series."""
 
     def __init__(self, registry: Collector) -> None:
         self._registry = registry
@@ -71,7 +72,7 @@ class _Shown:
             yield family
 
     def restricted_registry(self, names: Iterable[str]) -> "_Shown":
-        """The metrics of these names only."""
+        """Only the metrics with these names."""
         assert isinstance(self._registry, CollectorRegistry)
         return _Shown(self._registry.restricted_registry(names))
 
@@ -89,7 +90,7 @@ class Pages:
     listen at the port."""
 
     def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
-        """`pages`: by their paths."""
+        """`pages`: pages by path."""
         known = " ".join(pages)
         other = text_page(lambda: f"try {known}\n", "404 Not Found")
 
@@ -116,11 +117,12 @@ class Pages:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each client, up to CLIENTS_MAX. If there are so many, the oldest connection of
-    the address with the most of them ends, and the next client waits for its thread."""
+    """A thread for each client, up to CLIENTS_MAX. At the limit, the server closes the oldest
+    connection of the address that has the most, and the next client gets its thread."""
 
     daemon_threads = True
-    request_queue_size = 128  # clients that the system holds; a scraper beyond waits for a second
+    # Pending connections in the system. Further clients retry after a second.
+    request_queue_size = 128
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -129,11 +131,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._taken: dict[socket, Place] = {}
 
     def get_request(self) -> tuple[socket, Any]:
-        """The next client. OSError: it has gone, or there are too many files."""
+        """The next client. OSError: it has gone, or too many files are open."""
         try:
             return super().get_request()
         except OSError:
-            sleep(POLL_SECONDS)  # a client that cannot be accepted stays ready to be
+            sleep(POLL_SECONDS)  # the client still waits, so no busy loop
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -144,7 +146,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """The last step for a client, in its thread if that was begun."""
+        """The last step for a client, in its thread if one was started."""
         super().shutdown_request(request)
         place = self._taken.pop(request, None)
         if place is not None:
@@ -152,7 +154,8 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints a defect. A client that sends no request in time, or goes away, is none."""
+        """Prints an unexpected error. A client that goes away, or sends no request in time, is not
+        one."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -163,10 +166,10 @@ def _end(client: socket) -> None:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers GET and HEAD. A client that takes too long is disconnected without a word."""
+    """Answers GET and HEAD. A client that takes too long is disconnected without a response."""
 
     timeout = SECONDS_MAX
-    handle = BaseHTTPRequestHandler.handle  # that of the other base knows no HEAD
+    handle = BaseHTTPRequestHandler.handle  # wsgiref's own method does not support HEAD
 
     def do_GET(self) -> None:  # noqa: N802 - the base finds it by this name
         started: list[tuple[str, list[tuple[str, str]]]] = []

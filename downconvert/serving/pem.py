@@ -1,7 +1,6 @@
 """Loads certificates and keys from PEM files.
 
-An error names the setting and the file, and says what is wrong there. OpenSSL says no more than
-"PEM lib".
+An error names the setting, the file, and the problem. OpenSSL's own message is only "PEM lib".
 
 Not here: the contexts (tls.py, and the gateway's certificates.py)."""
 
@@ -13,7 +12,7 @@ from typing import Final
 CERTIFICATE: Final = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
 KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----")
 ENCRYPTED: Final = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----|Proc-Type: 4,ENCRYPTED")
-DER: Final = b"\x30\x82"  # how a certificate and most keys begin in DER
+DER: Final = b"\x30\x82"  # the first bytes of a certificate, and of most keys, in DER
 MISMATCH: Final = "KEY_VALUES_MISMATCH"
 
 
@@ -27,8 +26,8 @@ def load_pair(
     key: Path | None,
     names: tuple[str, str],
 ) -> None:
-    """Loads a certificate chain and its key. `key` None: it is in the same file. `names`: the
-    settings. TlsError: a file is of no use."""
+    """Loads a certificate chain and its key. `key` None: the key is in the same file. `names`: of
+    the two settings. TlsError: a file cannot be used."""
     chain_name, key_name = names
     chain = _read(certificate, chain_name)
     key_file, key_data = certificate, chain
@@ -78,7 +77,7 @@ def _read(file: Path, name: str) -> bytes:
 
 
 def _instead(data: bytes, wanted: str) -> str:
-    """Describes a file that has no PEM of that kind."""
+    """Describes the content of a file that has no PEM of that kind."""
     if not data.strip():
         return "the file is empty"
     if data.startswith(DER):
@@ -101,7 +100,7 @@ def _has_damaged_certificate(chain: bytes) -> bool:
 
 
 def _words(error: Exception) -> str:
-    """OpenSSL's reason, as words."""
+    """OpenSSL's reason in words."""
     reason = getattr(error, "reason", None)
     if isinstance(reason, str):
         return reason.replace("_", " ").lower()

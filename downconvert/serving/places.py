@@ -1,8 +1,8 @@
 """The places for connections, limited in total and per address.
 
-A client that has logged in, or need not, keeps its place. If all are taken, a client that has not
-logged in yet loses its place to the next one. It is the oldest one at the address with the most
-such places. So nobody can block other clients by connecting or by guessing passwords.
+A client keeps its place once it has logged in, or if it need not log in. If all places are taken, a
+new client gets the place of one that has not logged in yet: the oldest such client at the address
+with the most of them. So nobody can block other clients by connecting or by guessing passwords.
 
 Not here: the numbers (limits.py, and the gateway's config.py)."""
 
@@ -17,11 +17,11 @@ EVICTED: Final = "it has not logged in, and its place is another's"
 
 
 class NoPlaceError(BrokerError):
-    """All places are taken by clients that keep theirs."""
+    """All places belong to clients that keep them."""
 
 
 def _nothing() -> None:
-    """The callback while no connection has to close."""
+    """The callback before a connection has set its own."""
 
 
 class Place:
@@ -36,17 +36,18 @@ class Place:
         self._is_held = True
 
     def settle(self) -> None:
-        """Its client has logged in, or need not."""
+        """The client has logged in, or need not. It keeps the place."""
         self._places._settle(self)
 
     def release(self) -> None:
         """The connection has ended."""
         self._places._release(self)
-        self.on_evicted = _nothing  # it refers to the connection, which refers to this place
+        self.on_evicted = _nothing  # breaks a reference cycle: the connection refers to this place
 
 
 class Places:
-    """The places of one server. Thread-safe. `on_evicted` is called in the thread that takes."""
+    """The places of one server. Thread-safe. `on_evicted` is called by the thread that takes the
+    place."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -64,7 +65,8 @@ class Places:
         return peak
 
     def take(self, address: str, places_max: int, address_max: int) -> Place:
-        """Takes a place, within the limits in total and for this address. Raises NoPlaceError."""
+        """Takes a place, within the total limit and the limit of this address. Raises
+        NoPlaceError."""
         evicted = None
         with self._lock:
             if self._by_address[address] >= address_max:
@@ -90,7 +92,7 @@ class Places:
         return place
 
     def _settle(self, place: Place) -> None:
-        # Usually the client has settled. A place that was evicted meanwhile is no longer here.
+        # The client has usually settled, or its place was evicted meanwhile.
         if place not in self._unsettled.get(place.address, ()):
             return
         with self._lock:

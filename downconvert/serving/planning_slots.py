@@ -1,7 +1,7 @@
 """Limits how many responses are planned in turns at a time.
 
-Between two turns an unfinished plan holds buffers: some hundred KiB, 2 MiB at most. So only a few
-clients have one under way. Others wait for a slot and hold nothing.
+Between two turns an unfinished plan holds buffers: usually some hundred KiB, at most 2 MiB. So only
+a few clients may have unfinished plans. The others wait for a slot and hold nothing.
 
 Not here: the plan (downconvert/conversion/plan.py), its turns (planning.py)."""
 
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 SLOTS: Final = 8
 
-Wake: TypeAlias = Callable[[], None]  # lets the owner of a waiting plan continue; thread-safe
+Wake: TypeAlias = Callable[[], None]  # continues a client that waits for a slot; thread-safe
 
 
 class PlanningSlots:
@@ -29,8 +29,8 @@ class PlanningSlots:
         return len(self._holders)
 
     def take(self, client_id: int, wake: Wake) -> bool:
-        """Whether the client has a slot, until it is released. False: `wake` is called when the
-        client gets the next free one."""
+        """Takes a slot, until it is released. Returns False if the client must wait: `wake` is
+        called when it gets a slot."""
         with self._lock:
             if client_id not in self._holders:
                 if len(self._holders) >= self._count:
@@ -40,7 +40,7 @@ class PlanningSlots:
             return True
 
     def release(self, client_id: int) -> None:
-        """The client's plan is made, or the client has gone. It need not have a slot."""
+        """The client's plan is made, or the client has gone. Also for clients without a slot."""
         with self._lock:
             self._waiting.pop(client_id, None)
             if client_id not in self._holders:

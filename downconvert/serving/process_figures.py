@@ -17,8 +17,8 @@ OPEN_FILES: Final = Path("/proc/self/fd")
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process. The maximum so far, if the system does not tell it, or all
-    files that the process may open are open."""
+    """Resident memory of this process. If the system does not report it, or the process may open no
+    more files: the maximum so far."""
     with suppress(OSError):
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -33,7 +33,7 @@ def cpu_seconds() -> float:
 
 def free_bytes(directory: str | None) -> int | None:
     """Free bytes on the disk of a directory, for users other than root. `directory` None: the
-    system's temporary directory. Returns None if it is unknown."""
+    system's temporary directory. Returns None if unknown."""
     try:
         disk = os.statvfs(directory or tempfile.gettempdir())
     except OSError:
@@ -42,7 +42,7 @@ def free_bytes(directory: str | None) -> int | None:
 
 
 def installed_version() -> str:
-    """The version of this program. Empty: it is not installed."""
+    """The version of this program. Empty if it is not installed."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

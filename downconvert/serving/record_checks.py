@@ -1,4 +1,4 @@
-"""Checks single records of a produce request, and collects their errors, which the response names.
+"""Checks single records of a produce request, and collects their errors for the response.
 
 Not here: checking batches, and appending (appending.py)."""
 
@@ -14,7 +14,7 @@ ERRORS_MAX: Final = 100  # records named in a response
 
 
 class RefusedRecordsError(ApiError):
-    """Some records are invalid, and nothing is appended. It names them and the reasons."""
+    """Some records are invalid, so nothing is appended. Has the invalid records and the reasons."""
 
     def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
         super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")
@@ -22,7 +22,7 @@ class RefusedRecordsError(ApiError):
 
 
 class RecordChecks:
-    """Collects the errors of single records, which the response names."""
+    """Collects the errors of single records for the response."""
 
     def __init__(self, config: AppendConfig, now: int) -> None:
         self._config = config
@@ -47,7 +47,7 @@ class RecordChecks:
     def check_all(
         self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
     ) -> None:
-        """`check` for several records. The first has this index. A size of -1: no key."""
+        """As `check`, for several records. `index`: of the first one. A key size of -1: no key."""
         oldest, newest, have_keys = min(timestamps), max(timestamps), min(key_sizes) >= 0
         if are_fine(self._config, self._now, kind, oldest, newest, have_keys=have_keys):
             return
@@ -80,8 +80,8 @@ def are_fine(
     *,
     have_keys: bool,
 ) -> bool:
-    """Whether no record has an error. False: each must be checked. `oldest`, `newest`: of their
-    timestamps. `have_keys`: all of them."""
+    """Whether no record has an error. If False, each must be checked. `oldest`, `newest`: of the
+    timestamps. `have_keys`: whether all records have keys."""
     if kind is not TimestampType.CREATE or oldest < 0 or (config.is_compacted and not have_keys):
         return False
     return config.is_append_time or (

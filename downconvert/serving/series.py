@@ -1,7 +1,6 @@
 """Shared parts of all metrics: the buckets of latencies, and a bounded number of labels.
 
-A client may send another name in every request. Each name would be a series that Prometheus
-keeps."""
+A client may send a new name in every request, and Prometheus keeps a series for each name."""
 
 from threading import Lock
 from typing import Final
@@ -25,14 +24,15 @@ BUCKETS: Final = (
     20.0,
     30.0,
 )
-CLIENTS_MAX: Final = 100  # client ids with their addresses that metrics name
-TOPICS_MAX: Final = 1_000  # topics that metrics name, or groups with their topics
+CLIENTS_MAX: Final = 100  # pairs of a client id and an address that have series
+TOPICS_MAX: Final = 1_000  # topics, or pairs of a group and a topic, that have series
 NAME_MAX: Final = 128  # characters of a client's name
 OTHERS: Final = "(others)"
 
 
 class BoundedLabels:
-    """The first labels requested keep theirs, up to a limit. All others share one. Thread-safe."""
+    """The first label sets get series of their own, up to a limit. All others share one.
+    Thread-safe."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
@@ -40,7 +40,7 @@ class BoundedLabels:
         self._known: set[tuple[str, ...]] = set()
 
     def of(self, *labels: str) -> tuple[str, ...]:
-        """These labels, or the same number of labels that stand for all others."""
+        """The same labels, or as many labels that stand for all others."""
         if labels in self._known:
             return labels
         with self._lock:

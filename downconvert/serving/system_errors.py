@@ -1,14 +1,14 @@
-"""The operating system's words for an error, for one line of a log.
+"""The operating system's words for an error, for log lines.
 
-Python adds numbers and addresses, which the line has already."""
+Python's own text adds numbers and addresses, which the line already has."""
 
 import os
 
 
 def words_of(error: OSError) -> str:
-    """The system's words, such as `Connection refused`. Errors of TLS and of names have no number
-    of the system: their own words."""
-    number = error.errno or 0  # for an unknown name it is negative
-    if number > 0 and getattr(error, "reason", None) is None:  # TLS has a reason
+    """The system's words, such as `Connection refused`. For errors of TLS and name resolution:
+    their own words, because they have no number of the system."""
+    number = error.errno or 0  # negative for an unknown host name
+    if number > 0 and getattr(error, "reason", None) is None:  # only TLS errors have a reason
         return os.strerror(number)
     return error.strerror or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """Returns freed memory to the system after many connections have ended.
 
-After a storm of connections, the allocator keeps most of their memory for later ones. An operator
-would see a process that does not shrink, and a container could be stopped for it."""
+After a storm of connections, the allocator keeps most of their memory for later ones. The process
+would not shrink, and a container could be stopped for its memory."""
 
 import ctypes
 import gc
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-PEAK_MIN: Final = 256  # connections. The memory of fewer does not matter
+PEAK_MIN: Final = 256  # connections; fewer take little memory
 
 
 def trim() -> None:
-    """Returns freed memory to the system: what Python keeps for later objects, and (glibc only)
-    what the allocator keeps. Takes tens of milliseconds, and calls the garbage collector."""
+    """Returns freed memory to the system: that of Python's free lists, and (glibc only) of the
+    allocator. Takes tens of milliseconds, and calls the garbage collector."""
     gc.collect()  # a full collection also empties Python's lists of free objects
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class Trimming:
-    """Trims once after half of the connections, or more, have ended."""
+    """Trims once after at least half of the connections have ended."""
 
     def __init__(self, trim: Callable[[], None] = trim) -> None:
         self._trim = trim

@@ -4,10 +4,10 @@ Old producers send v0 and v1. A topic is kept in v2, unless it is configured to 
 request becomes one batch, as in Kafka, with offsets from 0 on regardless of the offsets sent. A v0
 record gets timestamp -1, as a CreateTime in v2. Under LogAppendTime all get the time of the append.
 
-A few records are held while they are rewritten. Many are compressed as they are read. The
-decompressed size is bounded, since compressed records may expand to any size.
+If a request has few records, they are held while they are rewritten. Otherwise they are compressed
+as they are read. The decompressed size is bounded, since compressed records may expand to any size.
 
-Not here: whether they may be appended at all (appending.py), the log of a whole directory
+Not here: whether records may be appended (appending.py), upgrading a whole directory
 (downconvert/storage/cleaning/upgrade.py)."""
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ HELD_MAX: Final = 1 << 20
 
 
 class ExpandsError(Exception):
-    """Records are more than may be held."""
+    """The records take more memory than may be held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Rewritten:
     is_transactional: bool
 
     def build(self, base_offset: int) -> bytearray:
-        """The records at their offsets from `base_offset` on."""
+        """The rewritten bytes, with offsets from `base_offset` on."""
         columns = self.columns
         offsets = range(base_offset, base_offset + len(columns))
         placed = Columns(offsets, columns.timestamps, columns.keys, columns.values, columns.headers)
@@ -83,8 +83,8 @@ class Rewritten:
 
     @property
     def needs_offsets(self) -> bool:
-        """Whether bytes other than the entries' own offset fields depend on the base offset:
-        messages in a compressed v0 message have absolute offsets."""
+        """Whether the base offset changes more than the entries' offset fields. It does for
+        compressed v0: the messages inside have absolute offsets."""
         return self.magic == V0 and self.codec is not Codec.NONE
 
 
@@ -97,8 +97,8 @@ def rewrite(
     check: Callable[[int, Record], None],
     held_max: int | None = None,
 ) -> Rewritten:
-    """Reads all records, and calls `check` for each. `first` is the first batch, `codec` that of
-    any compressed batch. held_max: how many bytes may be held. None: as many as a request may have.
+    """Reads all records, and calls `check` for each. `first`: the first batch. `codec`: of any
+    compressed batch. held_max: bytes that may be held; None: as many as a request may have.
 
     Raises ExpandsError if they are more than `held_max`. Raises ApiError if the topic's format
     cannot hold them, or they are too many. Reading raises CorruptRecordsError and
@@ -166,7 +166,7 @@ def _checked(
         record_max = min(record_max, held_max)
     size = 0
     try:
-        # Checksums have been compared, except those of messages inside a compressed one.
+        # Checksums inside compressed messages have not been compared yet.
         found = read(records, verify=bool(codec), record_size_max=record_max)
         for index, record in enumerate(found):
             size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD

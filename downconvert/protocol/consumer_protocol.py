@@ -1,8 +1,8 @@
 """Subscriptions and assignments of consumers, as bytes: the protocol type "consumer".
 
 As in Kafka's ConsumerProtocol, an unknown later version is read as the newest known one, and the
-remaining bytes are ignored. Partitions of a topic are written in one list. Topics and lists are
-sorted."""
+remaining bytes are ignored. Topics are written sorted, each with one sorted list of its
+partitions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """Reads messages from untrusted bytes.
 
 The position only moves forward, and never past the end. A claimed length or count allocates
-nothing: elements are read one by one, and each takes at least one byte. A request has a limited
-number of elements in all, because one of two bytes takes hundreds in memory. Consecutive numbers
+nothing: elements are read one by one, and each takes at least one byte. The number of elements in a
+request is limited, because an element of two bytes takes hundreds in memory. Consecutive numbers
 are read at once. Any error is a BadRequestError with the reason and the position.
 
 A message's reader is one function, generated from its definition (source.py)."""
@@ -34,8 +34,8 @@ NUMBERS: Final = {
     "float64": Struct(">d"),
 }
 UUID_SIZE: Final = 16
-# Elements of all arrays of a request, and its tagged fields. A fetch of 200,000 partitions, as many
-# as all sessions together may have, has room for 50,000 topics.
+# Elements of all arrays of a request, and its tagged fields. A fetch may name 200,000 partitions,
+# the limit of all sessions together, in up to 50,000 topics.
 ELEMENTS_MAX: Final = 250_000
 ONE_BYTE_MAX: Final = 0x7F  # of a variable-length number
 
@@ -63,7 +63,7 @@ def decode(name: str, version: int, data: memoryview) -> Message:
 
 @cache
 def reader(name: str, version: int) -> Read:
-    """The function that reads a message of this name and version."""
+    """Returns the function that reads a message of this name and version."""
     message = schema(name)
     flexible = version in message.flexible
     elements_max = ELEMENTS_MAX if name.endswith("Request") else sys.maxsize
@@ -76,7 +76,7 @@ def is_fixed(field: Field) -> bool:
 
 
 def together(fields: Iterable[Field]) -> Struct:
-    """The layout of consecutive numbers."""
+    """The layout of consecutive fixed-size fields."""
     return Struct(">" + "".join(NUMBERS[field.type].format[1:] for field in fields))
 
 
@@ -163,7 +163,7 @@ def _element(code: Source, field: Field, version: int, flexible: bool, nullable:
 
 
 def _sized(code: Source, field: Field, value: str, size: str) -> None:
-    """Reads a field with as many bytes as its length says."""
+    """Reads a field whose length is known."""
     _check(code, size)
     if field.type == "records":
         code.line(f"{value} = cursor.records(at, {size})")
@@ -179,7 +179,7 @@ def _sized(code: Source, field: Field, value: str, size: str) -> None:
 
 
 def _check(code: Source, size: str) -> None:
-    """Checks that so many bytes are left."""
+    """Checks that this many bytes are left."""
     with code.block(f"if {size} > end - at"):
         code.line(f"raise {code.constant(malformed.too_few)}({size}, end, at)")
 
@@ -224,7 +224,7 @@ def _array(code: Source, field: Field, version: int, flexible: bool) -> str:
 
 
 def _take(code: Source, count: str, name: str) -> None:
-    """Counts elements of a message."""
+    """Counts elements towards the limit of a message."""
     code.line(f"left -= {count}")
     with code.block("if left < 0"):
         code.line(f"raise {code.constant(malformed.too_large)}({name!r}, at)")

@@ -1,7 +1,7 @@
-"""Encodes messages as bytes. Records stay sends.
+"""Encodes messages as bytes, except records: these stay sends.
 
 A message becomes a list of parts: bytes, and the unchanged sends of records fields. So a response
-of a hundred converted partitions holds only their headers until it is sent.
+of a hundred converted partitions holds no converted records before it is sent.
 
 A message's writer is one function, generated from its definition (source.py)."""
 
@@ -21,12 +21,12 @@ from .source import Source
 Part: TypeAlias = "bytearray | Send"
 Write: TypeAlias = Callable[["Parts", Any], None]
 NULL: Final = {kind: NUMBERS[kind].pack(-1) for kind in ("int8", "int16", "int32")}
-UNWRITABLE: Final = (struct.error, TypeError, AttributeError)  # raised for a value of a wrong type
+UNWRITABLE: Final = (struct.error, TypeError, AttributeError)  # raised for values of wrong types
 
 
 class Parts:
-    """A message while it is written. Bytes are added to the last part. `before`: the bytes of the
-    other parts."""
+    """A message while it is written. Bytes are added to the last part. `before`: the number of
+    bytes in all other parts."""
 
     __slots__ = ("before", "bytes", "parts")
 
@@ -64,7 +64,7 @@ def write(parts: Parts, name: str, version: int, message: Message) -> None:
 
 @cache
 def writer(name: str, version: int) -> Write:
-    """The function that writes a message of this name and version. It raises as `write`."""
+    """Returns the function that writes a message of this name and version. It raises as `write`."""
     message = schema(name)
     flexible = version in message.flexible
 
@@ -161,7 +161,7 @@ def _element(code: Source, value: str, field: Field, version: int, flexible: boo
 
 
 def _nullable(code: Source, value: str, kind: str, compact: bool) -> None:
-    """Begins the two cases of a nullable field with a length."""
+    """Adds the two cases of a nullable field: null, and a value with its length."""
     with code.block(f"if {value} is None"):
         code.line("out.append(0)" if compact else f"out += {NULL[kind]!r}")
 
@@ -218,7 +218,7 @@ def _write_tags(parts: Parts, tags: list[Tag], values: dict[str, Any]) -> None:
 
 
 def _same(default: Any) -> tuple[Any, ...]:
-    """The values that are equal to a default: no elements may be given as a list or a tuple."""
+    """The values that equal a default. An empty array may be a list or a tuple."""
     return (default, []) if default == () else (default,)
 
 

@@ -12,13 +12,13 @@ SUFFIX: Final = "error_code"
 
 
 def error_codes(api: ApiKey, body: SimpleNamespace) -> dict[int, int]:
-    """How often a response contains each error. NONE does not count."""
+    """How often a response contains each error code, without NONE."""
     return error_counter(api)(body)
 
 
 @cache
 def error_counter(api: ApiKey) -> Callable[[SimpleNamespace], dict[int, int]]:
-    """`error_codes` of one API: a function of the response."""
+    """`error_codes` for one API, as a function of the response."""
     code = Source()
     code.line("found = {}")
     _add(code, "body", schema(f"{api.name}Response").fields)
@@ -28,7 +28,7 @@ def error_counter(api: ApiKey) -> Callable[[SimpleNamespace], dict[int, int]]:
 
 
 def _add(code: Source, message: str, fields: tuple[Field, ...]) -> None:
-    """Adds the lines that count a structure's errors. Missing fields have none."""
+    """Adds the lines that count a structure's errors. Fields that are missing have no errors."""
     get = code.variable()
     code.line(f"{get} = {message}.__dict__.get")
     for field in fields:

@@ -1,10 +1,10 @@
-"""Errors of a request: an error code for the client, or the end of its connection."""
+"""Errors of a request. The client gets an error code, or its connection is closed."""
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The error codes of Kafka's protocol that a broker answers here."""
+    """The error codes of Kafka's protocol that brokers of this project answer."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -94,7 +94,7 @@ class BrokerError(Exception):
 
 
 class BadRequestError(BrokerError):
-    """Bytes that are not a valid request: they cannot be answered, and the connection must be
+    """Bytes that are not a valid request. No response is possible, so the connection must be
     closed."""
 
 

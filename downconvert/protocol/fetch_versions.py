@@ -1,6 +1,6 @@
 """The features of each version of Fetch: formats, fields, error codes.
 
-A client of an older version does not read or understand them.
+A client of an older version cannot read them.
 
 Not here: the fields themselves (schemas.py)."""
 
@@ -21,8 +21,8 @@ TOPIC_IDS_SINCE: Final = 13
 REPLICA_STATE_SINCE: Final = 15
 LEADERS_TOLD_SINCE: Final = 16  # a response may contain brokers' addresses [KIP-951]
 
-# Error codes that older clients do not know: the version of Fetch that brought them, and the code
-# for older versions. It makes them look for the leader again.
+# Error codes that older clients do not know. Each has the first version of Fetch with it, and the
+# code for older versions, which makes the client look for the leader again.
 NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
     ErrorCode.KAFKA_STORAGE_ERROR: (6, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ErrorCode.FENCED_LEADER_EPOCH: (9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -32,9 +32,9 @@ NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
     ErrorCode.INCONSISTENT_TOPIC_ID: (TOPIC_IDS_SINCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 }
 
-# From version 12 on librdkafka takes lengths within messages of v0 and v1 for varints, like those
+# From version 12 on, librdkafka reads the lengths inside v0 and v1 messages as varints, like those
 # of the request. It stops, or loses records and reports "Unsupported MagicByte" (seen with 2.5.0
-# and 2.12.1). Bindings name it in their version: `2.12.1-rdkafka-2.12.1`.
+# and 2.12.1). Its bindings name it in their versions: `2.12.1-rdkafka-2.12.1`.
 MISREADS_OLD_MESSAGES: Final = "rdkafka"
 
 

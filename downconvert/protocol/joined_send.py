@@ -1,4 +1,4 @@
-"""Joins several sends to one, for one field of a response."""
+"""Joins several sends into one, for one field of a response."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -33,7 +33,7 @@ class JoinedSend:
         return 0 if self.completed else self._left[-1].write_to(channel, budget)
 
     def copy_to(self, buffer: memoryview) -> bool:
-        """Like `ZeroCopySend.copy_to`. False also if a part does not have it."""
+        """Like `ZeroCopySend.copy_to`. Also returns False if a part has no such method."""
         for part in self.parts:
             copy = getattr(part, "copy_to", None)
             if copy is None or not copy(buffer):
@@ -49,6 +49,6 @@ class JoinedSend:
             size -= skipped
 
     def close(self) -> None:
-        """Releases the resources of the unsent rest."""
+        """Releases the resources of unsent parts."""
         for part in self.parts:
             close(part)

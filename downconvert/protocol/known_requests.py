@@ -16,7 +16,7 @@ CORRELATION_ID_AT: Final = 4  # after the API and its version
 REST_AT: Final = CORRELATION_ID_AT + CORRELATION_ID.size
 FRAME_SIZE_MAX: Final = 512  # bytes. A parsed request takes some KiB
 COUNT_MAX: Final = 256
-# Requests that clients repeat, with handlers that change nothing in the request.
+# Requests that clients repeat, and whose handlers do not change them.
 POLLED: Final = frozenset(
     {
         ApiKey.ApiVersions,
@@ -28,7 +28,7 @@ POLLED: Final = frozenset(
         ApiKey.OffsetFetch,
     }
 )
-# A frame begins with two bytes for its API. The first is 0 for these.
+# A frame begins with two bytes for its API. The first of them is 0 for these APIs.
 POLLED_NUMBERS: Final = frozenset(map(int, POLLED))
 assert max(POLLED_NUMBERS) < 256
 
@@ -44,7 +44,7 @@ class KnownRequests:
 
     def find(self, frame: memoryview) -> tuple[bytes | None, Request | None]:
         """A frame's key, which is all but its correlation id, and the earlier request with the same
-        key. The key of a request that clients do not repeat, or a large one, is None."""
+        key. The key is None for a large request, and for one that clients do not repeat."""
         if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
             return None, None
         if frame[1] not in POLLED_NUMBERS or frame[0]:

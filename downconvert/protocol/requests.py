@@ -1,4 +1,4 @@
-"""Parses one request from its frame: its header and its body.
+"""Parses one request from its frame: the header and the body.
 
 Not here: which versions are served (apis.py), handling a request."""
 
@@ -19,8 +19,8 @@ NAMES: Final = {api: api.name for api in ApiKey}
 MESSAGES: Final = {api: f"{api.name}Request" for api in ApiKey}
 
 
-# The start of every request: its API's number, version, correlation id, client id; its API (None:
-# unknown); and, if it is known, where in the frame its body begins, in bytes.
+# The start of every request: the API's number, the version, the correlation id, the client id, the
+# API (None: unknown), and the position of the body in the frame (in bytes; only for a known API).
 Start: TypeAlias = tuple[int, int, int, str | None, ApiKey | None, int]
 
 
@@ -38,8 +38,8 @@ class RequestHeader:
 class Request:
     """A request that can be answered.
 
-    derived: what its handler derives from its bytes alone. Requests with the same bytes share it,
-    and the body."""
+    derived: what its handler computes from its bytes alone. Requests with the same bytes share
+    `derived` and `body`."""
 
     __slots__ = ("api", "body", "derived", "header", "name", "size", "version")
 

@@ -24,8 +24,8 @@ INT32_MAX: Final = (1 << 31) - 1
 MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)  # if it exists
 NAMES: Final = {api: f"{api.name}Response" for api in ApiKey}
 
-# A response up to this size is copied and sent by one call. Two more system calls and their
-# overhead cost more than the copy.
+# A response up to this size is copied, and sent by one system call. The copy costs less than two
+# more calls.
 COPIED_SIZE_MAX: Final = 32 * KiB
 
 
@@ -46,12 +46,12 @@ class ResponseSend:
 
     def __init__(self, parts: list[Part], size: int | None = None) -> None:
         """`size`: of all parts, if known."""
-        # There are bytes between any two of them.
+        # Parts alternate between bytes and sends.
         self.records: list[Send] = parts[1::2]  # type: ignore[assignment]
         self.size = sum(map(_size, parts)) if size is None else size
         self._parts = parts
-        self._next = 0  # the first part that is not begun, or not completed
-        self._pending: PendingBytes | None = None  # of the part of bytes that is being written
+        self._next = 0  # the first part that is not completed
+        self._pending: PendingBytes | None = None  # the rest of the bytes part in progress
         self.sent = 0  # bytes written
 
     @property
@@ -85,7 +85,8 @@ class ResponseSend:
         return write_all(partial(self._write_part, channel), budget)
 
     def take_whole(self) -> bytearray | None:
-        """All of it, which counts as sent then. None: it has records, or its sending has begun."""
+        """Returns the whole response, which then counts as sent. None if it has records, or if
+        sending has begun."""
         if self.records or self.sent or self._pending is not None:
             return None
         self.sent, self._next = self.size, len(self._parts)
@@ -94,8 +95,8 @@ class ResponseSend:
         return whole
 
     def _copied(self) -> memoryview | None:
-        """All parts, in this thread's buffer. None: a part does not support this. The parts still
-        have their bytes, in case that the channel does not take them."""
+        """Copies all parts to this thread's buffer. Returns None if a part does not support this.
+        The parts keep their bytes, because the channel may not take all."""
         buffer, at = COPIED.buffer, 0
         for part in self._parts:
             if isinstance(part, bytearray):
@@ -110,7 +111,7 @@ class ResponseSend:
         return buffer[:at]
 
     def _skip(self, written: int) -> None:
-        """Skips the first bytes, which were written from a copy."""
+        """Skips the first `written` bytes, which were written from a copy."""
         if written == self.size:
             self._next = len(self._parts)
             for send in self.records:
@@ -148,7 +149,7 @@ class ResponseSend:
         return written
 
     def close(self) -> None:
-        """Releases the resources of the unsent rest."""
+        """Releases the resources of unsent parts."""
         for part in self.records:
             close(part)
 
@@ -161,8 +162,9 @@ def throttled(
     *,
     correlation_id: int | None = None,
 ) -> ResponseSend:
-    """The same response with a throttle time, before any of it was sent. If its version has the
-    field, it states how long its client is not read from [KIP-219], or a longer time set before."""
+    """The same response with a throttle time. Nothing of it may have been sent. The field, if the
+    version has one, states how long the client is muted [KIP-219]. A longer time that was set
+    before stays."""
     body.throttle_time_ms = max(getattr(body, "throttle_time_ms", 0), milliseconds(seconds))
     return response(request, body, version, correlation_id=correlation_id)
 
@@ -180,7 +182,7 @@ def response(
     correlation_id: int | None = None,
 ) -> ResponseSend:
     """The response to a request, in the request's version unless another is given.
-    `correlation_id`: its own, if the header is that of an earlier request."""
+    `correlation_id`: of the request, if `request` is an earlier one with the same bytes."""
     api, version = request.api, request.version if version is None else version
     correlation_id = request.correlation_id if correlation_id is None else correlation_id
     start, parts = _start(api, version), Parts()
@@ -195,7 +197,7 @@ def response(
 def encoded_response(
     request: RequestHeader, body: bytes, *, correlation_id: int | None = None
 ) -> ResponseSend:
-    """As `response`, with a body that is encoded already, in the request's version."""
+    """As `response`, in the request's version, with an encoded body."""
     correlation_id = request.correlation_id if correlation_id is None else correlation_id
     start = _start(request.api, request.version)
     size = start.size + len(body)
@@ -205,8 +207,8 @@ def encoded_response(
 
 @cache
 def _start(api: ApiKey, version: int) -> Struct:
-    """The start of a response. That of ApiVersions never has tagged fields: a client must be able
-    to read it before it knows any versions."""
+    """The start of a response. For ApiVersions it never has tagged fields, because clients must
+    read it before they know any versions."""
     has_tags = api is not ApiKey.ApiVersions and is_flexible(api, version)
     return START_WITHOUT_TAGS if has_tags else START
 

@@ -1,10 +1,10 @@
 """The fields of every request and response, version by version.
 
-They come from kafka-python's copy of Kafka's own message definitions, which still contain the
-versions that Kafka 4.0 dropped. Only the definitions are used. The code that reads and writes bytes
-by them is here (decoder.py, encoder.py), because bytes may be hostile and records stream. They are
-read as files: importing that package would load its whole client, and takes longer than importing
-all of this package."""
+They come from kafka-python's copy of Kafka's message definitions, which still has the versions that
+Kafka 4.0 dropped. Only the definitions are used. They are read as files, because importing
+kafka-python would load its whole client, which takes longer than importing all of this package.
+Bytes are read and written here (decoder.py, encoder.py), because they may be hostile, and because
+records are streamed."""
 
 import json
 import re
@@ -69,8 +69,8 @@ class ApiKey(IntEnum):
 class Message(SimpleNamespace):
     """A request, a response, or a structure in one. Its fields have snake_case names.
 
-    A decoded message has all fields of all versions. Fields of other versions have their defaults.
-    A message to encode needs only those that differ from their defaults."""
+    A decoded message has the fields of all versions. Fields of other versions have their defaults.
+    A message to encode needs only the fields that differ from their defaults."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -141,12 +141,12 @@ def is_flexible(api: ApiKey, version: int) -> bool:
 
 @cache
 def flexible_versions(api: ApiKey) -> range:
-    """The versions for which `is_flexible`."""
+    """The versions for which `is_flexible` is true."""
     return schema(f"{api.name}Request").flexible
 
 
 def _fields(about: dict[str, Any], common: dict[str, Any]) -> tuple[Field, ...]:
-    """The fields of a message or structure. Some structures are shared by several fields."""
+    """The fields of a message or structure. `common`: structures that several fields share."""
     fields = about.get("fields") or common.get(about.get("type", "").removeprefix("[]"), ())
     return tuple(_field(field, common) for field in fields)
 

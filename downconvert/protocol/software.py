@@ -6,7 +6,7 @@ from typing import Final
 from .schemas import Message
 
 SAID_SINCE: Final = 3  # versions of ApiVersions in which clients name their software
-KEPT_MAX: Final = 128  # characters of each that are kept as long as the connection
+KEPT_MAX: Final = 128  # characters of each name that a connection keeps
 VALID: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # Kafka's own
 
 
@@ -19,7 +19,7 @@ def is_valid(body: Message, version: int) -> bool:
 
 
 def names_in(body: Message) -> tuple[str, str]:
-    """The software and its version, cut off where they are long."""
+    """The software and its version, each cut to KEPT_MAX characters."""
     return body.client_software_name[:KEPT_MAX], body.client_software_version[:KEPT_MAX]
 
 

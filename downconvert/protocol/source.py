@@ -1,8 +1,8 @@
 """Generates functions for one message and version, compiled once.
 
-Everything that a definition decides is decided during generation, as dataclasses generate their
-`__init__`. The resulting code needs no call for each field. Nothing that a client sends becomes
-code: names come from the definitions, and are in quotes.
+All decisions that depend on the definition are made during generation, as dataclasses do for
+`__init__`. So the generated code needs no call for each field. Nothing that a client sends becomes
+code: names come from the definitions, and are quoted.
 
 Not here: the generated functions (decoder.py, encoder.py, error_codes.py)."""
 
@@ -28,7 +28,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines added in this context belong to `head`, such as `if size < 0`."""
+        """Lines added in this context are the block of `head`, such as `if size < 0`."""
         self.line(f"{head}:")
         self._depth += 1
         yield
@@ -39,7 +39,7 @@ class Source:
         return f"v{next(self._numbers)}"
 
     def constant(self, value: Any) -> str:
-        """The text for an object: a literal, or an unused name."""
+        """The source text for an object: a literal, or a new name."""
         if value is None or type(value) in (bool, int, str):
             return repr(value)
         name = f"c{next(self._numbers)}"

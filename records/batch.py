@@ -35,7 +35,7 @@ from .formats import (
 from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
-TIMESTAMP_TYPES: Final = TimestampType.CREATE, TimestampType.LOG_APPEND  # by their bit
+TIMESTAMP_TYPES: Final = TimestampType.CREATE, TimestampType.LOG_APPEND  # by the attribute's bit
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
 ENTRY_SIZE_MIN: Final = PREFIX.size + MESSAGE_SIZE_MIN
 OFFSET_MIN, OFFSET_MAX = -(2**63), 2**63 - 1  # of 64-bit integers
@@ -85,9 +85,9 @@ class BatchHeader(NamedTuple):
     def parse(cls, buffer: Buffer, at: int, position: int, origin: int = 0) -> Self:
         """Reads the head of the entry at `buffer[at:]`: 18 bytes of v0, 26 of v1, 61 of v2.
 
-        The rest of the entry need not be there. The header gets `position`. ValueError: the buffer
-        ends within the head. CorruptRecordsError, with `origin + position`: there is no such size,
-        format or codec."""
+        The rest of the entry may be missing. The header gets `position`. ValueError: the buffer
+        ends within the head. CorruptRecordsError, with `origin + position`: the size, the format or
+        the codec is invalid."""
         left = len(buffer) - at
         if at < 0 or left < ENTRY_HEAD_SIZE:
             raise ValueError("the head of the entry is not whole in the buffer")

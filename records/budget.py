@@ -4,7 +4,7 @@ from threading import Lock
 
 
 class MemoryBudget:
-    """`size` bytes, of which `left` are not taken. Thread-safe."""
+    """A budget of `size` bytes; `left` bytes are free. Thread-safe."""
 
     __slots__ = ("_lock", "left", "size")
 

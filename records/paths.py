@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final
 
-WRITERS: Final = count()  # a number for each in this process: several may write the same file
+WRITERS: Final = count()  # numbers this process's writers: several may write the same file
 
 
 def named(path: str | os.PathLike[str]) -> Path:

@@ -2,8 +2,8 @@
 and `addArtifacts(pyfile=True)`. A library cannot be loaded from inside a zip, so it is copied to a
 temporary file, which is removed after loading.
 
-Importing this module loads the kernel as `records._kernel`. If the package is in a directory, or
-the zip has no kernel for this system, nothing happens.
+Importing this module loads the kernel as `records._kernel`. It does nothing if the package is in a
+directory, or if the zip has no kernel for this system.
 
 Not here: the kernel's functions (native.py), the creation of such a zip
 (downconvert/spark/jobs/shipping.py)."""

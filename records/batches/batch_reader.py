@@ -147,7 +147,7 @@ class BatchReader:
                 raise window.damage(MISMATCH, at)
 
     def _enter_message(self, header: BatchHeader, entry: memoryview | None) -> DecompressedWindow:
-        """Moves before the first message inside, whose offset is known then."""
+        """Moves before the first inner message and finds that message's offset."""
         compressed = CompressedBytes.of(self._records, header)
         window = self._decompressed(compressed, entry)
         delta = 0
@@ -209,7 +209,8 @@ class BatchReader:
                 return
 
     def _make_room(self, window: Window, header: BatchHeader) -> None:
-        """Reads more of the record at the window's start. The window grows if it must, and may."""
+        """Reads more of the record at the window's start, into a larger window if necessary.
+        RecordTooLargeError: the window already holds more than a record may have."""
         limit, held = self._record_size_max, window.filled - window.start
         if limit is not None and held > limit:
             raise RecordTooLargeError(held, limit, self._position(header))
@@ -229,7 +230,7 @@ class BatchReader:
 
 
 def is_message(header: BatchHeader) -> bool:
-    """Whether a header is that of a compressed message of v0 or v1, with messages inside."""
+    """Whether this is the header of a compressed v0 or v1 message, which contains messages."""
     return header.magic != V2 and bool(header.codec)
 
 

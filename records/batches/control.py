@@ -1,7 +1,7 @@
 """Control records: the ends of transactions, and KRaft's own.
 
-Sources: Kafka's ControlRecordType and EndTransactionMarker, and their tolerance: versions newer
-than 0 are read as 0, and bytes after the known fields are ignored.
+Sources: Kafka's ControlRecordType and EndTransactionMarker. Like them, this file reads versions
+newer than 0 as 0, and ignores bytes after the known fields.
 
 Not here: which batches are control batches (batch.py), which records they abort (downconvert)."""
 

@@ -1,7 +1,7 @@
-"""Builds a batch of v2 from keys and values that all have one time, and its header.
+"""Builds a v2 batch, and its header, from keys and values that share one timestamp.
 
-A coordinator stores what a request changed in such a batch, mostly of one record. `build` makes the
-same bytes from records of any kind, but costs several times as much.
+A coordinator stores the changes of a request in such a batch, which usually has one record. `build`
+makes the same bytes from any records, but costs several times as much.
 
 Not here: batches with a codec, headers or different timestamps (builder.py)."""
 
@@ -24,7 +24,7 @@ from records.formats import (
 from records.varint import varint
 
 NULL: Final = varint(-1)  # in place of a size
-SAME_TIME: Final = b"\0\0"  # a record's attributes, and how much later than the batch it is
+SAME_TIME: Final = b"\0\0"  # a record's attributes and its timestamp delta
 NO_HEADERS: Final = b"\0"
 NO_PRODUCER: Final = (NONE, NONE)
 
@@ -36,7 +36,7 @@ def keyed_batch(
 ) -> tuple[bytearray, BatchHeader]:
     """The batch, with offsets from 0 on, and its header. There must be at least one pair.
 
-    `time` in milliseconds. `producer`: the id and epoch that the batch's transaction belongs to."""
+    `time` in milliseconds. `producer`: the id and epoch of the producer of the transaction."""
     body, count = bytearray(), 0
     for key, value in pairs:
         record = SAME_TIME + varint(count)

@@ -26,8 +26,8 @@ GZIP: Final = 31  # the same, framed
 LEVEL_FAST: Final = 1
 LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 reaches the size of zlib's
 LEVEL_DEFAULT: Final = -1  # in zlib and Kafka
-# isal compresses no less data than this at once. Its output for less than 4 KiB was not the same in
-# all threads. (For so little it clears only a part of its hash table, which may be the cause.)
+# isal does not get smaller data: its output for less than 4 KiB differed between threads. (For so
+# little data it clears only a part of its hash table, which may be the cause.)
 ISAL_SIZE_MIN: Final = 8 * KiB
 SIZE_FIELD: Final = Struct("<I")  # the end of a member: the size of its content
 

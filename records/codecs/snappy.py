@@ -36,8 +36,8 @@ assert MAGIC_AS_SIZE < 0  # never a block's size, so a header differs from a blo
 
 BLOCK_SIZE: Final = 32 * KiB  # of snappy-java
 BLOCK_SIZE_MAX: Final = 2 * MiB
-# A copy of 64 bytes takes three, so no data expands by more than this. It is checked before the
-# claimed size is allocated.
+# Three bytes, which encode a copy, become at most 64 bytes, so no data expands by more than this
+# factor. A claimed size is checked against it before memory is allocated.
 EXPANSION: Final = 64
 EXPANSION_OF: Final = 3
 

@@ -35,9 +35,9 @@ TOO_FAR: Final = "large snappy block reaches back more than 256 KiB"
 
 
 def claimed_size(windows: Windows, size: int, start: int) -> tuple[int, int]:
-    """The size that the next block, of `size` bytes, claims; and the size of that number.
+    """The size that the next block, of `size` bytes, claims; and how many bytes state it.
 
-    Nothing is taken."""
+    These bytes are not taken."""
     claimed = 0
     head = windows.peek(min(size, CLAIM_SIZE_MAX))
     for index, byte in enumerate(head):
@@ -89,8 +89,8 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
 def _carry_out(view: bytes, history: bytearray, start: int) -> tuple[int, int]:
     """Executes the elements in the view, and appends their output to the history.
 
-    Returns the number of used bytes, up to the last whole element; and how many bytes of the last
-    literal follow the view."""
+    Returns the number of used bytes, which end with a whole element; and how many bytes of the last
+    literal come after the view."""
     end = len(view)
     view += bytes(HEAD_SIZE_MAX)  # so that the head of an incomplete element can be read
     at = 0

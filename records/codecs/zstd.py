@@ -5,8 +5,8 @@ can be distinguished from a finished one.
 
 Memory: the window that a frame requires, up to 8 MiB. A frame that requires more gets a window of 8
 MiB, which is enough if its content is not larger: at Kafka's level 22 even the smallest batch
-requires 128 MiB. A frame whose content is larger is refused when that shows. (The library would not
-notice a match that reaches back too far: it would read overwritten bytes.)
+requires 128 MiB. If the content turns out to be larger, the frame is refused. (The library would
+not notice a match that reaches back too far: it would read overwritten bytes.)
 
 Contexts are expensive to make. Each thread keeps its contexts for whole data.
 

@@ -26,14 +26,14 @@ DICTIONARY_MASK: Final = 0x03
 DICTIONARY_SIZES: Final = (0, 1, 2, 4)
 CONTENT_SIZE_SHIFT: Final = 6
 CONTENT_SIZE_SIZES: Final = (0, 2, 4, 8)
-CONTENT_SIZE_BASE: Final = {2: 256}  # added to a content size of so many bytes
+CONTENT_SIZE_BASE: Final = {2: 256}  # added to a content size whose field has this many bytes
 
 BLOCK_HEAD_SIZE: Final = 3  # last (1 bit), kind (2 bits), size
 BLOCK_SIZE_MAX: Final = 128 * KiB
 REPEATED: Final = 1  # a kind: one byte, `size` times
 UNKNOWN: Final = 3  # a kind
 
-# Every decoder must support this by RFC 8878, and levels up to 19 use it. Kafka's level 3 uses 2
+# RFC 8878 asks all decoders to support this size. Levels up to 19 use it. Kafka's level 3 uses 2
 # MiB.
 WINDOW_SIZE_MAX: Final = 8 * MiB
 WINDOW_DESCRIPTOR_MAX: Final = 13 << 3
@@ -81,7 +81,7 @@ class FrameHeader(NamedTuple):
             window_size = (1 << 10 + exponent) // 8 * (8 + mantissa)
         is_window_cut = window_size > WINDOW_SIZE_MAX
         encoded = header
-        if is_window_cut:  # a content size of that much has a field without SINGLE_SEGMENT, too
+        if is_window_cut:  # a size this large has its field even without SINGLE_SEGMENT
             changed = bytes((descriptor & ~SINGLE_SEGMENT, WINDOW_DESCRIPTOR_MAX))
             encoded = header[:DESCRIPTOR_AT] + changed + header[dictionary_at:]
         return cls(

@@ -58,7 +58,7 @@ def is_plain_socket(channel: Any) -> bool:
     """Whether it is a socket that sends bytes unchanged.
 
     A subclass may change them (TLS encrypts them), so only the class itself counts."""
-    socket = sys.modules.get("socket")  # as `_loaded`
+    socket = sys.modules.get("socket")  # see `_loaded`
     return socket is not None and type(channel) is socket.socket
 
 

@@ -46,8 +46,8 @@ class FileRecords:
     ClosedRecordsError, because the descriptor may be another file's by then. A slice can be
     sliced again (in Kafka that does not work).
 
-    size: bytes of the range. origin: the position of its first byte in the whole file. view: None,
-    as a file is read, not mapped: a truncated mapping would kill the process."""
+    size: bytes of the range. origin: the position of its first byte in the whole file. view: None.
+    The file is read and not mapped, because a truncated mapping would kill the process."""
 
     __slots__ = ("_access", "first", "origin", "size")
     view: Final = None
@@ -121,9 +121,9 @@ class FileRecords:
             target = target[: max(left, 0)]
         file = self._access.file  # held until it is read: another thread may close it
         if file is None or file.closed:
-            file = self.file  # says that
+            file = self.file  # raises ClosedRecordsError
         read = os.preadv(file.fileno(), (target,), self.origin + position)
-        while read < len(target):  # only where the file was truncated, or for more than 2 GiB
+        while read < len(target):  # repeated only if the file was truncated, or above 2 GiB
             more = os.preadv(file.fileno(), (target[read:],), self.origin + position + read)
             if not more:
                 break

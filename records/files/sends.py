@@ -62,13 +62,13 @@ class PendingBytes:
         self._more = more
         self._channel: Any = _NONE_YET
         self._write: Write
-        # Bytes of a write of which the channel took none. TLS may have sent some of them, and
-        # accepts no shorter write then.
+        # The size of the last write, if the channel took nothing. TLS may have sent a part of it,
+        # and then accepts no shorter write.
         self._refused = 0
 
     def copy(self) -> None:
-        """Copies the waiting bytes, so that their buffer can be reused, or freed if only its last
-        bytes wait."""
+        """Copies the waiting bytes out of their buffer. Then it can be reused, or freed if they are
+        only a small part of it."""
         left, buffer = self.left, self.left.obj
         if not isinstance(buffer, bytes) or len(buffer) > 2 * len(left):
             self.left = memoryview(bytes(left))

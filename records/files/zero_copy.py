@@ -33,7 +33,7 @@ class FileRange(Records, Protocol):
 
 
 class ZeroCopySend:
-    """A range of a file on its way out. It never sends a byte after the range."""
+    """Sends a range of a file. It never sends a byte after the range."""
 
     __slots__ = (
         "_channel",

@@ -38,7 +38,7 @@ def take_record(state: State, call: Call, batch: Batch) -> None:
 
 
 def _is_read(batch: Batch) -> bool:
-    """Rule 1 of records: whether all are read."""
+    """Rule 1 of records: whether all records of the batch have been read."""
     if batch.records_left:
         return False
     if batch.bytes_left not in (0, UNKNOWN):

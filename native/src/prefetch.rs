@@ -9,7 +9,7 @@ const DISTANCE: usize = 4 * 1024;
 const LINE_SIZE: usize = 64;
 /// Smaller records need no hint: the processor reads several of them before it needs the first.
 const SIZE_MIN: usize = 512;
-/// The maximum for one call, because a record may have megabytes.
+/// The most cache lines that one call asks for, because a record may have megabytes.
 const LINES_MAX: usize = 256;
 
 /// Asks for `size` bytes that are `DISTANCE` after the beginning of `bytes`. Call this after `size`

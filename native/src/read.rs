@@ -19,7 +19,7 @@ use crate::sink::Summary;
 use crate::transcoder::{Settings, Transcoder};
 use crate::workspace::{room, with_copy};
 
-/// The maximum for one entry.
+/// The most rows that are made of one entry.
 const ROWS_MAX: usize = 1024;
 /// After this many rows no other entry is begun, so that the rows are still in the cache when they
 /// are used.

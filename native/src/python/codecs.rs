@@ -13,7 +13,7 @@ thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
 }
 
-/// Works with this thread's buffers.
+/// Calls `work` with this thread's buffers.
 pub fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
     WORKSPACE.with_borrow_mut(|workspace| {
         let done = work(workspace);

@@ -15,9 +15,9 @@ use crate::{CompressionLvl, FAST_GZIP};
 
 static COMPRESS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 const LEVEL: i32 = 1;
-/// Smaller data is compressed by libdeflate, which takes less time for most of it. isal's output for
-/// less than 4 KiB was not the same in all threads. (For so little it clears only a part of its hash
-/// table, which may be the cause.)
+/// libdeflate compresses smaller data, and is usually faster there. isal's output for less than 4
+/// KiB differed between threads. (For so little data it clears only a part of its hash table, which
+/// may be the cause.)
 const SIZE_MIN: usize = 8 * 1024;
 /// With the largest window, framed as gzip.
 const WINDOW_BITS: i32 = 31;

@@ -14,8 +14,8 @@ use crate::sink::Sink;
 use crate::varint::{self, Fault};
 use crate::window::Window;
 
-/// The bases of a batch's records, and the number of records left. Entries of a compressed message
-/// are also a batch, whose records are not counted.
+/// The bases of a batch's records, and the number of records left. The entries of a compressed
+/// message also form a batch. They are not counted.
 #[derive(Clone, Default)]
 pub struct Batch {
     pub base_offset: i64,
@@ -125,7 +125,7 @@ fn one_record<'a, S: Sink>(
     }
 }
 
-/// Does the same for any record. It is not inlined, so that it does not slow down the fast path.
+/// Does the same as `one_record`, for any record. It is not inlined, to keep the fast path fast.
 #[inline(never)]
 fn any_record<'a, S: Sink>(
     bytes: &'a [u8],

@@ -102,7 +102,7 @@ impl Transcoder {
         Some(Some(size))
     }
 
-    /// Enters a v0 or v1 message. Returns as `enter_batch`.
+    /// Enters a v0 or v1 message. The result is like that of `body_of_batch`.
     fn body_of_message(
         &mut self,
         entry: &[u8],

@@ -1,4 +1,4 @@
-"""Kafka's segments on Spark: a data source over log directories, and jobs over what it reads.
+"""Kafka's segments on Spark: a data source over log directories, and jobs that use it.
 
 Importing this package imports neither Spark nor Arrow, which the extra `spark` installs."""
 
@@ -41,13 +41,13 @@ def register(session: "SparkSession") -> None:
     try:
         session.dataSource.register(SegmentSource)
     except AnalysisException as error:
-        if error.getCondition() != _FOUND:  # _FOUND: pyspark_kafka_segments did it
+        if error.getCondition() != _FOUND:  # _FOUND: pyspark_kafka_segments has registered it
             raise
 
 
 def count(session: "SparkSession", *paths: str, **options: str) -> int:
-    """How many records a query with these options reads. In v2 the headers of batches have the
-    count, so no record is read.
+    """The number of records that a query with these options reads. For v2 this reads the batch
+    headers only, because they have the count.
 
     A DataFrame's own `count()` reads all records: Spark does not let a source in Python know that
     no column is wanted."""

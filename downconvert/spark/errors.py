@@ -20,7 +20,7 @@ class CorruptSegmentError(RecordsError):
 
 
 class MissingOffsetsError(RecordsError):
-    """Offsets that no copy of a log has, and that no compaction has removed, if `mode` is
+    """Offsets that no copy of a log has, although compaction has not removed them, if `mode` is
     FAILFAST."""
 
     def __init__(self, what: str) -> None:
@@ -56,7 +56,7 @@ class TaskFailedError(Exception):
 
 
 class MixedClustersError(RecordsError):
-    """Logs of more than one cluster, or topic, that would be mistaken for copies of one."""
+    """Logs of different clusters or topics that would be mistaken for copies of one log."""
 
 
 class NotMountedError(RecordsError):

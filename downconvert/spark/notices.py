@@ -1,9 +1,10 @@
 """Sends warnings of lost records to the driver, from the processes that Spark starts.
 
 Spark plans in Python processes of its own. Their standard error does not appear in a notebook, and
-Python shows a warning once for each line of code. So `register` opens a socket in the driver, and
-Spark's processes on the same machine find its path in their environment. They send their warnings
-there, and the driver warns. A process that cannot reach it writes each one to its standard error.
+Python shows a warning only once for each line of code. So `register` opens a socket in the driver.
+Spark's processes on the same machine find its path in their environment and send their warnings
+there. The driver then warns. A process that cannot reach the socket writes its warnings to standard
+error.
 
 Not here: the warnings (logs/, stream/, read/)."""
 

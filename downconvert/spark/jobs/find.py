@@ -1,6 +1,6 @@
-"""Finds records with certain keys: file, position and offset. For example for deletion requests.
+"""Finds records by key: their file, position and offset, for example for deletion requests.
 
-Keys are compared in Arrow, as they are read. Values and batch positions are read only after a key
+Keys are compared in Arrow while they are read. Values and batch positions are read only after a key
 was found.
 
 Not here: reading (rows.py), which files (planner.py)."""
@@ -73,7 +73,7 @@ def find(
     topics: Sequence[str] = (),
     skip_damaged: bool = False,
 ) -> DataFrame:
-    """A row for each record with one of the keys: the columns of RESULT. Each action searches
+    """A row for each record with one of the keys: the columns of RESULT. Each Spark action searches
     again.
 
     JobError: there is nothing to search. Damage fails a task, unless it is skipped."""
@@ -91,7 +91,8 @@ def run(
     limit: int,
     step: Step = no_step,
 ) -> tuple[list[Json], bool]:
-    """The rows of `find`, at most `limit`, by partition and offset; and whether these are all."""
+    """The rows of `find`, at most `limit`, by partition and offset; and whether there are no
+    more."""
     frame = find(session, paths, keys, topics=topics, skip_damaged=skip_damaged)
     with watched(session, "find", step, skips=True):
         rows = [row.asDict() for row in frame.limit(limit + 1).collect()]
@@ -149,8 +150,8 @@ def _found(split: Split, options: Options, wanted: Any) -> Iterator[Json]:
 
 
 def _placed(split: Split, found: Iterator[Json]) -> Iterator[Json]:
-    """Adds to each row its batch: the first one whose last offset is not lower. A record that was
-    read from another copy has none."""
+    """Adds each row's batch: the first batch whose last offset is not below the row's offset. A
+    record that was read from another copy has no batch."""
     with closing(opened(split)) as segment:
         path, start = split.segment.path, segment.start
         batches = _batches(segment.records.slice(start, segment.records.size - start))

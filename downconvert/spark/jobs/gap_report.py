@@ -1,8 +1,8 @@
 """Reports missing offsets of logs, a row for each gap: which offsets, and why.
 
-Tasks read headers and verify checksums, as a query of batches with PERMISSIVE does. Records that a
-copy has, but a later leader has truncated, are also reported, although no reader gets them. The
-driver knows them from the copies. Offsets that compaction or retention has removed are no gap.
+Tasks read headers and verify checksums, like a query of batches with PERMISSIVE. Records that a
+later leader has truncated are also reported if a copy still has them, although no reader gets them.
+The driver finds those in the copies. Offsets that compaction or retention has removed are no gap.
 
 Not here: which offsets are missing (logs/completeness.py, read/entries.py), gaps at which a stream
 waits (plan/gaps.py)."""
@@ -62,7 +62,7 @@ def gaps(
     compacted: Sequence[str] = (),
     verify_crc: bool = True,
 ) -> DataFrame:
-    """A row for each gap below the paths: the columns of RESULT. Each action checks again.
+    """A row for each gap below the paths: the columns of RESULT. Each Spark action checks again.
 
     `compacted`: topics in which compaction removed the offsets that are missing between segments.
     Without `verify_crc` only headers are read. JobError: there is nothing to check."""
@@ -161,7 +161,7 @@ def _goes_on(before: Json, row: Json) -> bool:
 
 
 def absent_offsets(rows: Iterable[Json]) -> dict[str, int]:
-    """How many offsets no copy has, by topic, if their number is known."""
+    """The number of offsets that no copy has, by topic. Gaps of unknown size do not count."""
     found: dict[str, int] = {}
     for row in rows:
         if row["state"] != State.SUPERSEDED and None not in (row["from"], row["to"]):

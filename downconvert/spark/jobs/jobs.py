@@ -45,7 +45,7 @@ Task = TypeVar("Task")
 TASKS: Final = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 ROWS_MAX: Final = 1000
 SKIPS: Final = "; skip_damaged (--skip-damaged) leaves it out"
-# These errors name the file themselves, which need not be the first one of a task.
+# The texts of these errors name a file, which may be any file of the task.
 SAY_WHERE: Final = (
     OSError,
     CorruptSegmentError,
@@ -62,7 +62,7 @@ class JobError(Exception):
 
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
     """The partitions below the paths, of topics with these names or patterns (`orders-*`). Without
-    any it is all of them. JobError: there is nothing to do."""
+    names, these are all partitions. JobError: there are none."""
     there: set[str] = set()
 
     def takes(name: TopicPartition) -> bool:
@@ -151,8 +151,8 @@ def watched(session: SparkSession, what: str, step: Step, *, skips: bool = False
     """Calls `step` with the number of finished tasks, and of all tasks, while jobs run in the
     block.
 
-    `skips`: the job has an option that leaves damage out. JobError: a job failed. Its text has the
-    reason in one line."""
+    `skips`: the job has an option to skip damage. JobError: a job failed. Its text has the reason
+    in one line."""
     try:
         with polled(session, what, step):
             yield

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
-Step: TypeAlias = Callable[[str, float, float], None]  # the activity, the progress, the total
+Step: TypeAlias = Callable[[str, float, float], None]  # activity, progress, total
 
 POLL_SECONDS: Final = 0.2
 

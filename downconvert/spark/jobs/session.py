@@ -55,7 +55,7 @@ SMALL: Final = {
 }
 NEEDED: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # So an executor reports where in native code a worker was killed.
+    # If native code kills a worker, the executor then reports where.
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
 
@@ -71,8 +71,8 @@ def open_session(
     """A session that ends with the block. An existing session stays open.
 
     `master`: Spark's master, or the URL of a Spark Connect server (`sc://host:15002`). `remote`:
-    such a URL. If both are None: SPARK_REMOTE, or spark-submit's master, or this machine. JobError:
-    there is no Java, or neither master nor server can be reached."""
+    such a URL. If both are None, the session is that of SPARK_REMOTE, or of spark-submit's master,
+    or of this machine. JobError: there is no Java, or the master or server cannot be reached."""
     existing = SparkSession.getActiveSession()
     if remote is None and CONNECT.fullmatch(master or ""):
         master, remote = None, master
@@ -103,7 +103,7 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
         _check_master(master)
         if master.startswith("local"):
             settings |= SMALL
-            # Otherwise workers run any `python3` on the path.
+            # Otherwise workers run the first `python3` in PATH.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         builder = builder.master(master)
@@ -168,7 +168,7 @@ def _check_server(remote: str) -> None:
 
 
 def _without_token(remote: str) -> str:
-    """The address in a URL, without its parameters, as one of them may be a token."""
+    """The address in a URL, without its parameters, because one of them may be a token."""
     return remote.partition("/;")[0]
 
 
@@ -199,10 +199,10 @@ def _check_master(master: str) -> None:
 
 @contextmanager
 def _later_interrupt() -> Iterator[None]:
-    """KeyboardInterrupt: Ctrl-C was pressed during the block, once or several times.
+    """Delays Ctrl-C until the end of the block, which takes some seconds. KeyboardInterrupt: it was
+    pressed.
 
-    An interrupted start of pyspark would leave a JVM behind, which does not end by itself. The
-    block takes some seconds."""
+    An interrupted start of pyspark would leave a JVM behind, which does not end by itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -19,7 +19,7 @@ from records.paths import whole_file
 PACKAGES: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 SUFFIXES: Final = {".py", ".so", ".typed"}
 FOLDER: Final = "lazy-downconvert"  # beside the executor, where the archive is unpacked
-# the earliest time in a zip: the same files give the same archive
+# The earliest time that a zip can have. All files get it, so the same files give the same archive.
 EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 
 

@@ -22,7 +22,7 @@ TRACEBACK: Final = "Traceback (most recent call last):"
 JVM_STACK: Final = re.compile(r"^\s+at .*|^Caused by: .*|^Driver stacktrace:.*", re.MULTILINE)
 JVM_CLASS: Final = re.compile(r"^(?:[a-z][\w]*\.)+([A-Z]\w*): ")
 PYTHON_ERROR: Final = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*)(?:: (?P<words>.*))?$")
-# their errors have clear texts, so the class is left out
+# Errors of these packages have clear texts, so the class name is left out.
 OURS: Final = ("downconvert.", "records.")
 
 # The JVM's texts for a worker that was killed while idle, or during a write to it.

@@ -1,6 +1,6 @@
 """Committed offsets, groups and transactional ids, from the brokers' internal topics.
 
-Not here: how records add up to these (state_tables.py)."""
+Not here: making the rows from records (state_tables.py)."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,8 @@ def run(
     limit: int,
     step: Step = no_step,
 ) -> tuple[list[Json], bool]:
-    """The rows of `state`, at most `limit`, in order of these columns; and whether these are all.
+    """The rows of `state`, at most `limit`, in order of these columns; and whether there are no
+    more.
 
     names: only rows with one of these in the first column; none: all."""
     frame = state(session, paths, level, skip_damaged=skip_damaged)

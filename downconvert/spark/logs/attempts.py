@@ -1,4 +1,4 @@
-"""Repeats a search during which files or directories were removed or replaced.
+"""Repeats a search if files or directories were removed or replaced meanwhile.
 
 Not here: files that disappear from a directory while it is listed (trees.py)."""
 
@@ -15,8 +15,8 @@ Made = TypeVar("Made")
 
 
 def attempted(search: Callable[[bool], Made]) -> Made:
-    """The result of a search, which is made again if something is gone that it has found. `search`:
-    called with whether it is the final attempt, whose error is passed on."""
+    """Calls `search`, and calls it again if a file is gone that it has found. The argument is
+    whether this is the final attempt. Its error is passed on."""
     for _ in range(ATTEMPTS - 1):
         with suppress(*GONE):
             return search(False)

@@ -1,9 +1,9 @@
 """Finds batch boundaries in a segment through its offset index.
 
 An index entry is a hint. It is used only if a batch begins at its position, and another batch or
-the end of the log follows that batch. A bound by offset is used only if the offset of the batch
-there agrees. For a segment that is not on this machine, the driver reads the index only. The tasks
-on both sides of a boundary verify it by the same rule (opening.py).
+the end of the log follows that batch. When a boundary is searched for by offset, the offset of that
+batch must also agree. For a segment that is not on this machine, the driver reads only the index.
+The tasks on both sides of a boundary verify it by the same rule (opening.py).
 
 Not here: where to cut (splits.py)."""
 
@@ -25,11 +25,11 @@ from records.units import MiB
 
 from .segment_files import SegmentFile
 
-# Entries of a damaged index that are tried for one cut.
+# The number of entries of a damaged index that are tried for one cut.
 TRIES: Final = 16
 
 RECORD_SIZE_MAX: Final = MiB  # bytes of a record that is read for its offset
-# No broker lets an index grow larger, by default.
+# By default, no broker lets an index grow larger.
 INDEX_SIZE_MAX: Final = 10 * MiB
 ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
@@ -160,7 +160,7 @@ class StoredBoundaries:
         return 0
 
     def after_offset(self, offset: int) -> int | None:
-        # as in MountedBoundaries.after_offset
+        # See MountedBoundaries.after_offset.
         slot = int(np.searchsorted(self._offsets, offset)) + 1
         if slot >= len(self._positions):
             return None

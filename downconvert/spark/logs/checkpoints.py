@@ -1,7 +1,7 @@
 """Reads the checkpoints of brokers: high watermarks, log start offsets, cleaner offsets, leader
 epochs.
 
-A damaged checkpoint is warned of, and counts as missing. The records of a log are read without it.
+A damaged checkpoint counts as missing, with a warning. The records of a log are read without it.
 
 Not here: what a missing checkpoint means (watermarks.py, compacted.py, replicas.py)."""
 

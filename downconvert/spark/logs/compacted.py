@@ -32,7 +32,8 @@ INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
 
 
 class CleanerPoints:
-    """How far cleaners have cleaned, by their checkpoints. Each checkpoint is read once."""
+    """The offsets up to which cleaners have cleaned, from their checkpoints. Reads each checkpoint
+    once."""
 
     def __init__(self) -> None:
         self._noted = Checkpoints(CLEANER_POINTS)
@@ -46,21 +47,25 @@ class CleanerPoints:
 
 
 def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
-    """The offset up to which compaction has removed everything after a segment's records; `end` if
-    it has removed nothing there. `end`: the offset after the segment's records. `cleaned`: how far
-    a cleaner has cleaned. `headers`: the segment's batch headers, read only as far as needed."""
+    """Finds what compaction has removed after a segment's last record. Returns the offset up to
+    which everything was removed; `end` if nothing was.
+
+    `end`: the offset after the segment's records. `cleaned`: the offset up to which a cleaner has
+    cleaned. `headers`: the segment's batch headers, read only as far as needed."""
     if is_indexed_beyond(file, end):
         return end
-    if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
+    if cleaned > file.base_offset:  # the cleaner has removed nothing after `cleaned`
         return max(end, min(cleaned, file.next_offset))
     own = takewhile(lambda one: one.base_offset < file.offset_max, headers)
     return file.next_offset if _has_gap(own, file.base_offset, file.offset_max) else end
 
 
 def _has_gap(headers: Iterable[BatchHeader], base_offset: int, limit: int) -> bool:
-    """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
-    do not say which offsets they hold. A batch whose offset does not fit between its neighbours'
-    makes no gap. `base_offset`: no offset is below it. `limit`: all offsets are below it."""
+    """Whether offsets are missing inside a batch or between two batches.
+
+    Compressed messages of v0 and v1 do not say which offsets they hold. A batch with a wrong offset
+    (one that does not fit between its neighbours) makes no gap. All offsets are from `base_offset`
+    on and below `limit`."""
     reached, after = base_offset, None
     with suppress(CorruptRecordsError):
         for header, following in pairwise(chain(headers, [None])):

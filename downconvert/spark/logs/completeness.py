@@ -57,14 +57,14 @@ class Stretch(NamedTuple):
 
 
 def is_last(file: SegmentFile) -> bool:
-    """Whether no segment is known to follow. Then an incomplete batch is the end of the log, and so
-    are zeros up to the end of the file."""
+    """Whether no following segment is known. Then an incomplete batch, or zeros up to the end of
+    the file, are the end of the log."""
     return file.next_offset == OFFSET_MAX
 
 
 def other_segments(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
-    """The segments that may have offsets that `file` lacks: those of other copies, and the
-    preceding one of this log. A cleaner may have merged `file` into that one."""
+    """The segments that may have offsets that `file` lacks: segments of other copies, and the
+    preceding one of this log, because a cleaner may have merged `file` into it."""
     found = [
         one
         for other in log.others
@@ -80,8 +80,8 @@ def other_segments(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, .
 def whole_split(
     log: PartitionLog, file: SegmentFile, cleaned: Callable[[SegmentFile], int]
 ) -> Split:
-    """A split of a whole segment, with the segments that may have what it lacks. `cleaned`: how far
-    a cleaner has cleaned a copy of the log."""
+    """A split of a whole segment, with the segments that may have the offsets that it lacks.
+    `cleaned`: the offset up to which a cleaner has cleaned a segment's copy of the log."""
     copies = other_segments(log, file)
     return Split(
         *log.topic_partition,
@@ -114,7 +114,7 @@ def is_unwritten(records: Records, position: int) -> bool:
 
 def is_damaged_after(file: SegmentFile, offset: int) -> bool:
     """Whether a log is damaged at its end. A cut-off batch or zeros are no damage if no batch
-    follows. `offset`: the log's end offset. Reading begins shortly before it.
+    follows them. `offset`: the log's end offset. Reading begins shortly before it.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     with closing(opened(whole_file(file, offset))) as found:
@@ -140,9 +140,11 @@ def scan(
     file: SegmentFile, start: int, end: int, cleaned: int = 0, *, is_copy: bool = False
 ) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
-    checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:
-    how far a cleaner has cleaned. `is_copy`: it is another copy's. Nothing confirms the offset of
-    the last batch of a log. So after a gap that no cleaner has made, that batch does not count.
+    checksums. Offsets that a cleaner has removed between two batches count as present.
+
+    `cleaned`: the offset up to which a cleaner has cleaned. `is_copy`: the segment belongs to
+    another copy. In a copy, nothing confirms the offset of the log's last batch. So that batch does
+    not count after a gap that no cleaner has made.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     with closing(opened(whole_file(file, start, end))) as found:
@@ -161,8 +163,9 @@ def _scanned(
     is_copy: bool,
 ) -> Iterator[Stretch]:
     records = found.records
-    at, epoch = max(start, file.base_offset), NONE  # the stretch found so far, not yet yielded,
-    first, last = position, position  # and its positions in bytes
+    # The stretch found so far, which is not yielded yet: where it begins, its epoch, its bytes.
+    at, epoch = max(start, file.base_offset), NONE
+    first, last = position, position
     after = file.base_offset
     led = position or NONE  # an index entry leads there, and confirms the offset of the batch
     while position < records.size and after < end:
@@ -192,7 +195,7 @@ def _scanned(
             at = max(at, after)
             continue
         if header.base_offset >= file.offset_max:
-            position = records.size  # the next segment's, or its offset is wrong
+            position = records.size  # the next segment has this batch, or its offset is wrong
             break
         if is_copy and limit == OFFSET_MAX and (gap := first_offset(records, header)) > after:
             if at < after:
@@ -221,8 +224,8 @@ def _scanned(
 
 
 def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | None:
-    """The batch after a damaged one, found by the damaged one's size or by the index; None: neither
-    leads to a batch."""
+    """The batch after a damaged batch. It is found by the size of the damaged one, or by the index;
+    None: neither leads to a batch."""
     records = found.records
     with suppress(CorruptRecordsError):
         damaged = next(records.slice(position, records.size - position).batches(), None)
@@ -243,8 +246,8 @@ def _header_at(records: Records, position: int) -> BatchHeader | None:
 
 
 def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
-    """The offsets from `start` up to `end`, as far as other copies of a split's log have them. In
-    order: stretches of the copies' segments, and stretches that no copy has."""
+    """The offsets from `start` up to `end` in other copies of a split's log, in order: stretches of
+    the copies' segments, and stretches that no copy has."""
     found: list[Stretch] = []
     others = {
         one: cleaned
@@ -312,8 +315,8 @@ def _add_stretches(
 
 
 def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
-    """Whether records belong to the log with these leader epochs, as far as is known. All are of
-    one epoch. A cleaner may have removed earlier ones, so the last offset decides."""
+    """Whether a stretch, which has one leader epoch, belongs to the log with these epochs, as far
+    as is known. Its last offset decides, because a cleaner may have removed earlier records."""
     if piece.state is not State.WHOLE:
         return False
     known = [entry.epoch for entry in epochs if entry.start_offset < piece.after]

@@ -1,11 +1,11 @@
-"""Finds out how far each of several copies of a partition goes, reading as few files as possible.
+"""Finds the end of each copy of a partition, reading as few files as possible.
 
 In most backups the copies are in sync: their last segments have the same base offset, the same size
 and the same last bytes. Then any copy will do, and one request per copy is enough. Otherwise each
 copy's leader epochs, topic id and last batch are read: one request for each, and one for the index
 if the log is not short.
 
-Not here: which copy is the leader's (replicas.py), how the copies become one log (union.py)."""
+Not here: choosing the leader's copy (replicas.py), joining the copies to one log (union.py)."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +88,7 @@ def _is_equal(ends: Sequence[bytes]) -> bool:
 
 
 def _end_of(cache: ObjectCache, file: SegmentFile) -> bytes:
-    """The last bytes of a log; empty: the log has none, or is gone."""
+    """The last bytes of a log; empty if the log is empty, or gone."""
     if file.is_gzipped:
         return b""
     try:
@@ -129,7 +129,7 @@ def _with_sides(log: PartitionLog, names: set[str]) -> PartitionLog:
 def _looked_at(
     cache: ObjectCache, again: Callable[[PartitionLog], PartitionLog], log: PartitionLog
 ) -> tuple[PartitionLog, Copy]:
-    """A copy as it is now, and how far it goes."""
+    """A copy as it is now, and its end."""
     if not log.is_mounted:
         return log, cache.of(log, partial(look, log))
     for _ in range(ATTEMPTS - 1):
@@ -141,8 +141,8 @@ def _looked_at(
 
 
 def look(log: PartitionLog) -> Copy:
-    """How far a copy goes, by its last batch and its checkpoints. If a batch is damaged, those
-    behind it count, too. FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    """The end of a copy, by its last batch and its checkpoints. Batches after a damaged one count,
+    too. FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     with staged(_with_sides(log, {LEADER_EPOCHS, PARTITION_METADATA}), ()) as directory:
         epochs = tuple(leader_epochs(directory))
         topic_id = topic_id_of(str(directory))

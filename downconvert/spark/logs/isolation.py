@@ -1,7 +1,7 @@
 """The last stable offset and the aborted transactions, for read_committed.
 
-As for a consumer, a transaction whose marker is not below the high watermark is open: a leader that
-comes back may truncate the marker.
+As for a consumer, a transaction is open until its marker is below the high watermark, because a
+leader that restarts may truncate the marker.
 
 Transaction indexes list the aborted transactions. If they are missing, control batches give the
 same result, but all headers of the partition have to be read.
@@ -51,8 +51,8 @@ class Committed:
     open: tuple[AbortedTransaction, ...] = ()
 
     def throughout(self) -> "Committed":
-        """The same up to the end of the log, ignoring open transactions: records after these stay
-        visible, as they do for a group coordinator."""
+        """The same up to the end of the log. Only the records of open transactions are left out,
+        and not all records after them, as a group coordinator reads its topic."""
         return Committed(OFFSET_MAX, (*self.aborted, *self.open))
 
     def between(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
@@ -82,7 +82,7 @@ def committed_of(
         end = copy.segments[-1].next_offset if copy.segments else OFFSET_MAX
         known = {_key(one): one for one in found if one.last_offset < end} | known
         undecided += [] if is_decided else [stable]
-    for tier in (other for other in log.others if other.is_tier):  # all in it is decided
+    for tier in (other for other in log.others if other.is_tier):  # has no open transactions
         noted, is_whole = _noted(tier), tier.segments[-1].next_offset < limit
         undecided += [] if noted is not None and is_whole else [0]
         known = {_key(one): one for one in noted or () if one.last_offset < limit} | known
@@ -96,8 +96,7 @@ def committed_of(
 
 
 def _limited(log: PartitionLog, limit: int) -> PartitionLog:
-    """The log and its copies up to a limit, if they go further, or if damage hides whether they
-    do."""
+    """The log and its copies, cut at a limit. A log that certainly ends before it is not cut."""
     last = log.segments[-1] if log.segments else None
     if limit == OFFSET_MAX or last is None:
         return log
@@ -114,8 +113,8 @@ def _key(one: AbortedTransaction) -> tuple[int, int]:
 
 class _Indexed(NamedTuple):
     """The result by indexes and snapshots of one copy: the offset up to which all transactions have
-    ended, those that were aborted, whether all have ended up to the end of the log, and the
-    producers whose transactions are open there."""
+    ended, the aborted transactions, whether all transactions have ended up to the end of the log,
+    and the producers with open transactions there."""
 
     stable: int = 0
     aborted: Sequence[AbortedTransaction] = ()
@@ -156,8 +155,8 @@ def _small_files(log: PartitionLog, file: SegmentFile, directory: Path) -> Segme
 
 
 class _Followed(NamedTuple):
-    """The transactions of a copy's batches up to `end`: those that were aborted, and the producers
-    whose transactions are open there. is_sound: no damage and no gap hides a batch."""
+    """The transactions in a copy's batches up to `end`: the aborted ones, and the producers with
+    open transactions there. is_sound: no damage and no gap hides a batch."""
 
     end: int
     aborted: Sequence[AbortedTransaction]
@@ -166,8 +165,8 @@ class _Followed(NamedTuple):
 
 
 def _followed_from_snapshot(files: Sequence[SegmentFile], segments: Sequence[Segment]) -> _Followed:
-    """Follows transactions from the last sound snapshot of producers on. `segments`: the same, with
-    their small files."""
+    """Follows transactions from the last sound snapshot of producers on. `segments`: the segments
+    of `files`, with their small files."""
     states, first = ProducerStates(), 0
     for number in reversed(range(len(segments))):
         found = _snapshot(segments[number].path(Kind.SNAPSHOT))
@@ -213,8 +212,7 @@ def _snapshot(path: Path) -> ProducerStates | None:
 
 def is_sound(log: Log) -> bool:
     """Whether headers lead to the end of each segment after the last snapshot of producers, and
-    from each segment to the next one. Behind damage and behind a gap, transactions were not
-    followed."""
+    from each segment to the next one. After damage or a gap, transactions were not followed."""
     following = log.end_offset
     for segment in reversed(log.segments):
         reached = segment.base_offset

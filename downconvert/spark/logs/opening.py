@@ -1,8 +1,8 @@
 """Opens the segment of a split in the task that reads it, on this machine or from a store.
 
-For a segment in a store the plan trusted the index. The task verifies the boundaries: if one is not
-a batch boundary, the tasks on both sides of it use the next valid one instead. So each batch is
-read by exactly one of them.
+For a segment in a store, planning trusts the index, and the task verifies the boundaries. If no
+batch begins at a boundary, the tasks on both sides use the next valid one instead. So exactly one
+task reads each batch.
 
 Not here: reading (entries.py)."""
 
@@ -72,8 +72,8 @@ def _mounted(split: Split) -> OpenedSegment:
 
 
 def _is_replaced(file: SegmentFile, segment: Segment) -> bool:
-    """Whether a cleaner has put another, longer file in the place of a rolled segment. A file that
-    is still being copied grows, too: it stays the same file."""
+    """Whether a cleaner has replaced a rolled segment by a longer file. A file that is still being
+    copied grows, too, but it stays the same file."""
     if file.next_offset == OFFSET_MAX or segment.size == file.size:
         return False
     return segment.path().stat().st_ino != file.inode

@@ -1,8 +1,8 @@
 """Follows transactions through all copies of a log, from batch to batch.
 
 A damaged or missing batch may have been the marker that ended a transaction. So the outcome of each
-transaction that is open there is unknown: its records so far count as aborted, and what follows is
-read. The reader of the records reports the damage.
+transaction that is open there is unknown. Its records before the damage count as aborted, and
+records after it are read. The reader of the records reports the damage.
 
 Not here: indexes and snapshots, which make following unnecessary (isolation.py)."""
 
@@ -31,10 +31,12 @@ def followed(
     cleaned: Callable[[SegmentFile], int],
     known: Iterable[ProducerState] = (),
 ) -> tuple[list[AbortedTransaction], list[AbortedTransaction]]:
-    """The aborted transactions with batches from offset `start` on, and those without an end, as if
-    they were aborted at the end of the log. `cleaned`: how far a cleaner has cleaned. `known`:
-    producers whose transactions were open at the end of a copy, by its snapshots. They count if no
-    copy has the first batches of the transaction any more.
+    """The aborted transactions with batches from offset `start` on. Transactions without an end are
+    included, as if they were aborted at the end of the log.
+
+    `cleaned`: the offset up to which a cleaner has cleaned. `known`: producers with open
+    transactions at the end of a copy, by its snapshots. They count if no copy has the first batches
+    of the transaction any more.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     states = ProducerStates()
@@ -77,9 +79,8 @@ def _all(log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]) -
 def _before_start(
     log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
 ) -> Iterator[Stretch]:
-    """The offsets from `start` on that only other copies still have, before the log's first
-    segment. A DeleteRecords request may have removed their records while one of their transactions
-    was open."""
+    """The offsets from `start` up to the log's first segment, which only other copies still have. A
+    DeleteRecords request may have removed them while a transaction in them was open."""
     first = log.segments[0] if log.segments else None
     if first is None:
         return

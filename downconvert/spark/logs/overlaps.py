@@ -1,7 +1,7 @@
 """Segments in tiered storage that overlap.
 
-Consecutive leaders may copy the same offsets, in segments that begin and end elsewhere. The
-segments that together have each offset once form the log. All others form a further copy of it.
+Consecutive leaders may copy the same offsets, in segments with other beginnings and ends. Segments
+that together have each offset once form the log. All other segments form further copies of it.
 
 Aiven's manifests say where a segment ends. Kafka's LocalTieredStorage has no such file, so planning
 reads the last batch of each segment.
@@ -50,8 +50,8 @@ def _read_end(file: SegmentFile) -> Remote:
 
 
 def layers(found: Sequence[Remote]) -> list[list[Remote]]:
-    """The log that segments form together, and copies of it from what they have besides. In each of
-    them, an offset is in one segment at most."""
+    """The log that segments form together, and further copies of it from the remaining segments. In
+    each of them, an offset is in at most one segment."""
     layered: list[list[Remote]] = []
     left = list(found)
     while left:
@@ -62,8 +62,8 @@ def layers(found: Sequence[Remote]) -> list[list[Remote]]:
 
 
 def joined(found: Sequence[Remote], until: int = OFFSET_MAX) -> list[Remote]:
-    """Segments that together have each offset below `until` once. Each is read up to where the next
-    one begins. A segment is left out if those before it have all of it."""
+    """Segments that together have each offset below `until` once. Each is read up to the beginning
+    of the next one. A segment is left out if the segments before it have all of its offsets."""
     chosen: list[Remote] = []
     reached = -1
     for one in sorted(found, key=lambda one: (one.file.base_offset, -_reach(one))):

@@ -5,9 +5,11 @@ An offset alone does not identify a record: a truncated log has other records at
 Offset and leader epoch together do (KIP-101, KIP-320). In a query's checkpoint a place is the JSON
 `{"offset": 123, "leaderEpoch": 4, "topicId": "..."}`. It is the offset alone if neither epoch nor
 id is known: in v0 and v1, in checkpoints of earlier versions, and if the preceding record was
-deleted or compacted. A topic that was deleted and created again has another id. If a stream waits
-for offsets that may still be copied (gaps.py), the JSON also has "waitingSince" and "waitingUpTo":
-otherwise a query that runs briefly each hour would wait for ever.
+deleted or compacted. A topic that was deleted and created again has another id.
+
+A stream may wait for offsets that are still being copied (gaps.py). The JSON then also has
+"waitingSince" and "waitingUpTo". Without these, a query that runs briefly each hour would wait for
+ever.
 
 Not here: up to which offset a stream can read (follow.py)."""
 
@@ -71,7 +73,8 @@ def _json(place: Place) -> int | dict[str, Any]:
 
 
 def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Places:
-    """Reads the output of `to_json`, also of earlier versions. ValueError: it is something else."""
+    """Reads the output of `to_json`, also of earlier versions. ValueError: the JSON is something
+    else."""
     return {
         TopicPartition(topic, int(partition)): _place(given)
         for topic, partitions in offsets.items()
@@ -125,9 +128,9 @@ def where_changed(
     noted: Callable[[], Iterable[EpochEntry]],
     headers: Callable[[], Iterable[BatchHeader]],
 ) -> int | None:
-    """As `changed_from`, for any log. `epoch`: the current leader epoch of the record before the
-    place. `noted`: the broker's leader epochs. `headers`: those of all batches, read at most once,
-    and only after a truncation."""
+    """As `changed_from`, for any log. `epoch` returns the current leader epoch of the record before
+    the place, `noted` the broker's leader epochs, and `headers` the headers of all batches. The
+    latter is called at most once, and only after a truncation."""
     if place.epoch == NONE or epoch() in (NONE, place.epoch):
         return None
     for entry in noted():

@@ -1,11 +1,11 @@
-"""Selects which of several copies of a partition is read, as Kafka would elect a leader among them.
+"""Selects the copy of a partition to read: the one that Kafka would elect as leader.
 
 The copy with the highest latest leader epoch wins. Among copies of that epoch, the one with the
 highest log end offset wins (KIP-101). File names and sizes do not show this, as replicas roll their
-segments at different offsets. A copy that lacks the latest epoch may still go further, with records
+segments at different offsets. A copy that lacks the latest epoch may still be longer, with records
 that no later leader had. Kafka truncates these. Here they are left out, with a warning.
 
-Not here: how far each copy goes (copies.py)."""
+Not here: finding the end of each copy (copies.py)."""
 
 import warnings
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from records.batch import NONE
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """How far one copy of a partition goes.
+    """The end of one copy of a partition.
 
     `epochs`: from its leader epoch checkpoint. `epoch`: the latest one, of the checkpoint or the
     last batch; -1 if there is none (v0, v1). `end_offset`: the offset after its last complete
@@ -86,8 +86,8 @@ def _check_topic(name: TopicPartition, copies: Iterable[Copy]) -> None:
 
 
 def topic_id_of(directory: str) -> UUID | None:
-    """The id of the topic; None if it is missing or unreadable. Warns if it is damaged: the copies
-    of a topic that was created anew would count as copies of the former one."""
+    """The id of the topic; None if it is missing or unreadable. Warns if it is damaged, because
+    then a topic that was created anew cannot be told from the former one."""
     try:
         return read_topic_id(Path(directory))
     except CorruptFileError as error:

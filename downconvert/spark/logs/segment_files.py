@@ -19,9 +19,10 @@ class SegmentFile:
     """A log file as it was when it was found. `next_offset`: the base offset of the next one.
 
     valid_until: a later leader has truncated the offsets from here on. blobs: the files, if they
-    are not in a mounted directory. Then `directory` is a name for messages. is_clipped: it also has
-    offsets from `next_offset` on, which are read from the next segment. The `size` of a gzipped log
-    is its compressed size. inode: of the log file; 0: it is not in a mounted directory."""
+    are not in a mounted directory. Then `directory` is a name for messages. is_clipped: the file
+    also has offsets from `next_offset` on, which are read from the next segment. size: bytes; of a
+    gzipped log, the compressed size. inode: of the log file; 0: it is not in a mounted
+    directory."""
 
     directory: str
     base_offset: int
@@ -35,7 +36,8 @@ class SegmentFile:
 
     @property
     def offset_max(self) -> int:
-        """Its offsets are lower; OFFSET_MAX: it is not known where the next segment begins."""
+        """All of its offsets are below this one. OFFSET_MAX: the beginning of the next segment is
+        not known."""
         return OFFSET_MAX if self.is_clipped else self.next_offset
 
     def open(self) -> Segment:
@@ -60,8 +62,8 @@ class SegmentFile:
         return log is not None and log.is_gzipped
 
     def is_same_file(self, other: "SegmentFile") -> bool:
-        """Whether both are of one log file. In tiered storage, two segments of a directory may have
-        the same base offset."""
+        """Whether both describe one log file. In tiered storage, two segments of a directory may
+        have the same base offset."""
         if (self.directory, self.base_offset) != (other.directory, other.base_offset):
             return False
         return self.blob(Kind.LOG) == other.blob(Kind.LOG)
@@ -90,9 +92,9 @@ class PartitionLog:
     machine with the broker's checkpoints; `sides`, small files of the partition (leader epochs,
     snapshots, topic id) by their names.
 
-    topic_id: as text, if file names state it, or if there are several copies and one of them knows.
-    others: further copies of it, which may have what it lacks. is_tier: a copy in tiered storage,
-    which has no transactions of its own: brokers copy what is stable."""
+    topic_id: as text, if a file name or one of several copies states it. others: further copies of
+    the log, which may have offsets that it lacks. is_tier: it is a copy in tiered storage. All of
+    its transactions have ended, because brokers copy stable records only."""
 
     topic_partition: TopicPartition
     directory: str
@@ -118,5 +120,5 @@ class PartitionLog:
 
 
 def are_mounted(logs: Iterable[PartitionLog]) -> bool:
-    """Whether nothing of the logs has to be requested from a store."""
+    """Whether all logs are in mounted directories, so that no store is needed."""
     return all(log.is_mounted for log in logs)

@@ -3,9 +3,9 @@
 Planning does not read whole files. An entry of the offset index is a hint, used only if two
 consecutive batches begin at its position (boundaries.py).
 
-A segment without an index is one stretch. Its batches could only be found from header to header
-from the beginning, and each task would repeat that for everything before its own stretch. Searching
-for a batch is not safe either: a match, even with a valid checksum, may be inside a record's value.
+A segment without an index is one stretch. Its batches can only be found from header to header, from
+the beginning, and each task would repeat that for all bytes before its own stretch. Searching for a
+batch is not safe either: a match, even with a valid checksum, may be inside a record's value.
 
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
@@ -23,11 +23,11 @@ from records.units import MiB
 from .boundaries import TRIES, Boundaries, boundaries_of
 from .segment_files import SegmentFile
 
-# The cost of opening a segment, in bytes that could be read in that time, as Spark's own
-# spark.sql.files.openCostInBytes. So a task takes several small segments.
+# The cost of opening a segment, as the bytes that could be read in that time, like Spark's own
+# spark.sql.files.openCostInBytes. Because of it, a task gets several small segments, not hundreds.
 OPEN_COST: Final = 4 * MiB
 
-# A driver plans this many in a minute, and holds them in a gigabyte. More data gets larger tasks.
+# A driver plans this many tasks in a minute, and holds them in 1 GB. More data gets larger tasks.
 TASKS_MAX: Final = 100_000
 
 
@@ -37,8 +37,8 @@ class Split:
 
     The wanted records have offsets from `first_offset` up to `end_offset`, and belong to no aborted
     transaction. `copies`: segments of other copies of the log, for offsets that this one lacks.
-    `epochs`: only records of these leader epochs are read from the copies. `cleaned`: how far a
-    cleaner has cleaned this log, and `copies_cleaned` how far each of the copies."""
+    `epochs`: only records of these leader epochs are read from the copies. `cleaned`: the offset up
+    to which a cleaner has cleaned this log. `copies_cleaned`: the same for each of the copies."""
 
     topic: str
     partition: int
@@ -69,7 +69,8 @@ class Split:
 def whole_file(
     file: SegmentFile, start: int, end: int = OFFSET_MAX, *, is_verified: bool = False
 ) -> Split:
-    """A split of a whole segment with the offsets from `start` up to `end`, of whichever topic."""
+    """A split of a whole segment with the offsets from `start` up to `end`. The topic does not
+    matter."""
     return Split("", 0, file, 0, file.size, start, end, is_verified=is_verified)
 
 
@@ -86,7 +87,7 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
             start, end = around(boundaries, file, whole.first_offset, whole.end_offset)
             whole = replace(whole, start=start, end=end)
         start, is_followed = whole.start, True
-        while is_followed:  # once also without a byte: other copies may have its offsets
+        while is_followed:  # at least once: other copies may have the offsets of an empty segment
             end = _cut(boundaries, start + size_max, whole)
             is_cut, is_followed = start > whole.start, end < whole.end
             yield replace(whole, start=start, end=end, is_cut=is_cut, is_followed=is_followed)
@@ -120,7 +121,7 @@ def task_size(sizes: Sequence[int], size_max: int, tasks_min: int | None = None)
     total = sum(sizes) + OPEN_COST * len(sizes)
     if tasks_min is not None:
         size_max = min(size_max, max(PARTITION_BYTES_MIN, sum(sizes) // tasks_min))
-    # Two neighbouring groups together exceed a task's bytes, or they would be one group.
+    # Two neighbouring groups together exceed a task's bytes, else they would be one group.
     return max(size_max, -(-2 * total // TASKS_MAX))
 
 

@@ -24,8 +24,8 @@ WITH_LOG: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 
 
 def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
-    """The parts of a log that a task needs in order to stage some of its segments: these, the
-    segment after each, and those with aborted transactions."""
+    """The parts of a log that a task needs to stage some of its segments: these segments, the
+    segment after each of them, and the segments with aborted transactions."""
     if log.is_mounted:
         return replace(log, segments=())
     wanted: list[SegmentFile] = []

@@ -1,5 +1,5 @@
-"""Reads batch headers of a segment from an offset on, or of all copies of a log; from mounted
-directories or a store.
+"""Reads the batch headers of a segment from an offset on, or of all copies of a log. The files are
+in mounted directories or in a store.
 
 For a segment in a store the index is read first, unless the log is short. Without an index,
 everything before the offset is read.
@@ -88,8 +88,8 @@ def _until_damage(file: SegmentFile) -> Iterator[BatchHeader]:
 
 
 class LastBatch(NamedTuple):
-    """The last complete batch that headers lead to; None: there is none. `is_damaged`: what follows
-    is not another batch, but damage or zeros."""
+    """The last complete batch that headers lead to; None: there is none. `is_damaged`: damage or
+    zeros follow it."""
 
     header: BatchHeader | None
     is_damaged: bool

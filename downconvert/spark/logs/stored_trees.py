@@ -131,10 +131,12 @@ def found_among(
     takes: Callable[[TopicPartition], bool],
     takes_log: Callable[[TopicPartition, str, str], bool],
 ) -> Found:
-    """The partitions among items. `cache`: the cache of earlier searches. `takes`: selects
-    partitions in tiers by name. The manifests of others are not read. `takes_log`: selects brokers'
-    logs by name, directory, and a path beside which the broker's files are on this machine. Others
-    may be in any state.
+    """The partitions among items.
+
+    `cache`: the cache of earlier searches. `takes`: selects partitions in tiers by name. The
+    manifests of other partitions are not read. `takes_log`: selects brokers' logs by name,
+    directory, and a path of this machine, beside which the broker's files are. Other logs may be in
+    any state.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
@@ -179,7 +181,7 @@ def _log(
     name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str
 ) -> PartitionLog:
     """The segments of a partition's log. CorruptFileError: it was copied while a cleaner was
-    replacing segments. Which of them are valid can only be decided in a mounted directory."""
+    replacing segments. The valid ones can only be found in a mounted directory."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
     for file, blob in sorted(files.items()):  # a plain file before its gzipped copy

@@ -1,8 +1,8 @@
 """A partition in tiered storage together with the segments that brokers still have.
 
 Offsets that only tiered storage has are read there, others from the brokers' segments. Tiered
-storage is also a copy of those: it has what damage has taken from them, and the end of the log if
-only a broker that lags behind is left.
+storage also serves as a copy of the brokers' segments: for offsets that are damaged there, and for
+the end of the log if the only broker left lags behind.
 
 Not here: the segments in tiered storage (tiers.py, overlaps.py), copies on several brokers
 (union.py)."""
@@ -34,7 +34,7 @@ def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> P
     _warn_of_damage(name, [one for part in parts[1:] for one in part])
     others = [_of_tier(name, [one.file for one in part], tier.topic_id) for part in parts[1:]]
     mine = () if local is None else _without_empty(local.segments, end)
-    if not mine and remote and parts[0][-1].is_damaged:  # its reader reports that
+    if not mine and remote and parts[0][-1].is_damaged:  # its reader reports the damage
         remote[-1] = replace(remote[-1], next_offset=OFFSET_MAX)
     if local is None or not local.segments:
         return replace(_of_tier(name, remote, tier.topic_id), others=tuple(others))
@@ -70,7 +70,7 @@ def _of_tier(name: TopicPartition, files: Sequence[SegmentFile], topic_id: str) 
 
 
 def _warn_of_damage(name: TopicPartition, copies: Sequence[Remote]) -> None:
-    """Warns of segments that may have gone further than the log."""
+    """Warns of damaged segments that may have had offsets after the log's end."""
     for one in copies:
         if one.is_damaged:
             warnings.warn(
@@ -82,14 +82,14 @@ def _warn_of_damage(name: TopicPartition, copies: Sequence[Remote]) -> None:
 
 
 def _without_empty(mine: Sequence[SegmentFile], end: int) -> Sequence[SegmentFile]:
-    """A broker's segments; none if they are empty, and tiered storage, which goes up to `end`, goes
-    further: it is a new copy, whose base offset says nothing."""
+    """A broker's segments. None of them if they are empty and tiered storage, which ends at `end`,
+    has later offsets: the broker's copy is new, and its base offset says nothing."""
     is_empty = not any(file.size for file in mine)
     return () if is_empty and mine and mine[-1].base_offset < end else mine
 
 
 def _extended(local: PartitionLog, last: SegmentFile, end: int) -> SegmentFile:
-    """The last segment of the log, up to where tiered storage ends if that goes further."""
+    """The last segment of the log, extended to the end of tiered storage if that is later."""
     if last is not local.segments[-1] or last.base_offset >= end:
         return last
     if last.next_offset != OFFSET_MAX:

@@ -7,8 +7,8 @@ have is read once. Brokers of two clusters are refused.
 Only names and sizes are read, unless there are copies to choose from. downconvert/storage/layout.py
 decides which files are valid after a crash.
 
-Not here: which copy is read (copies.py), where to cut a segment (splits.py), which offsets to read
-of it (planner.py)."""
+Not here: choosing a copy (copies.py), cutting a segment (splits.py), choosing the offsets to read
+(planner.py)."""
 
 import os
 import re
@@ -68,9 +68,10 @@ def find_partitions(
     cache: ObjectCache | None = None,
     takes: Callable[[TopicPartition], bool] = lambda _: True,
 ) -> list[PartitionLog]:
-    """The partitions below the paths, by topic and number; those of one cluster if it is named.
+    """The partitions below the paths, by topic and number. If a cluster is named, only its
+    partitions.
 
-    `keys`: those of encrypted tiered storage; None: those of the environment. `cache`: the cache of
+    `keys`: for encrypted tiered storage; None: the environment's keys. `cache`: the cache of
     earlier searches. `takes`: selects partitions by name. The files of others are not read.
 
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
@@ -144,8 +145,8 @@ def find_directories(
     paths: Sequence[str], cluster_id: str | None = None, packed: list[Item] | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
     """The mounted partition directories, each once, even if several paths or links lead to it. The
-    paths are absolute: executors have working directories of their own. `packed`: gets the files
-    of tars, of tiered storage and beside gzipped segments.
+    paths are absolute, because executors have other working directories. `packed`: a list that gets
+    the files of tars, of tiered storage and beside gzipped segments.
 
     MixedClustersError: they are of several clusters, and none is named."""
     return _directories(paths, _Clusters(cluster_id), [] if packed is None else packed)

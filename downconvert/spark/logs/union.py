@@ -4,7 +4,7 @@ The base is the copy that Kafka would make leader. The log begins where the earl
 unless a DeleteRecords request removed earlier records: then the brokers' log start offset is not a
 segment's base offset. The log ends where the longest copy of the same epochs ends. Offsets that the
 leader's copy lacks in between are read from the other copies. If damage ends the leader's copy, it
-may have gone further than any other, so where the log ends is not known.
+may have been longer than all others, so the end of the log is not known.
 
 Not here: which copy is the leader's (replicas.py), reading from the others (completeness.py)."""
 
@@ -90,14 +90,14 @@ def _from_the_beginning(log: PartitionLog, others: Sequence[PartitionLog]) -> Pa
 
 
 def deleted_up_to(log: PartitionLog) -> int:
-    """The log start offset that a DeleteRecords request has moved into a segment, or to the end of
-    the log; 0: no request did."""
+    """The log start offset, if a DeleteRecords request has moved it into a segment or to the end of
+    the log; else 0."""
     base = log.segments[0].base_offset if log.segments else 0
     return log.start_offset if log.start_offset > base else 0
 
 
 def sides_of(log: PartitionLog) -> tuple[tuple[str, Blob], ...]:
-    """The small files of a partition, wherever it is."""
+    """The small files of a partition, mounted or in a store."""
     if not log.is_mounted:
         return log.sides
     directory, found = Path(log.directory), []

@@ -30,8 +30,7 @@ class HighWatermarks:
         """The high watermark of the partition in this directory; OFFSET_MAX if there is no
         checkpoint.
 
-        It is 0 if the checkpoint lists other partitions, but not this one, as it is for a
-        broker."""
+        As in a broker, it is 0 if the checkpoint lists other partitions, but not this one."""
         noted = self._noted.beside(directory)
         if noted is None:
             return OFFSET_MAX

@@ -25,8 +25,8 @@ def whole_log(
     log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
 ) -> Iterator[Stretch]:
     """The offsets of a log from `start` on, in order: stretches of its segments, stretches of other
-    copies where a segment is damaged or incomplete, and stretches that no copy has. `cleaned`: how
-    far a cleaner has cleaned a copy of the log.
+    copies where a segment is damaged or incomplete, and stretches that no copy has. `cleaned`: the
+    offset up to which a cleaner has cleaned a segment's copy of the log.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     for file in log.segments:
@@ -49,8 +49,8 @@ def whole_log(
 
 
 def known_end(last: SegmentFile, at: int) -> int:
-    """The end offset of a log by its last segment, but not below `at`; OFFSET_MAX: damage hides
-    it."""
+    """The end offset of a log by its last segment, but at least `at`. OFFSET_MAX: damage hides the
+    end."""
     header = last_batch(last).header if last.size else None
     end = at if header is None else max(at, header.last_offset + 1)
     return OFFSET_MAX if is_damaged_after(last, end) else end

@@ -215,8 +215,8 @@ class _Translator:
 
 
 def _without(chars: frozenset[str]) -> str:
-    """A Python class without these characters. With the flag `i` it is also without their other
-    case, which a list of all others would have."""
+    """A Python class of all characters but these. With the flag `i` their other case does not match
+    either, as it would if the class listed all other characters."""
     return f"[^{''.join(map(re.escape, sorted(chars)))}]" if chars else r"[\s\S]"
 
 

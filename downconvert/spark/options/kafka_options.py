@@ -70,8 +70,8 @@ def renamed(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_prefix(given: Mapping[str, str]) -> dict[str, str]:
-    """Options by their own names: for a catalog table Spark passes some as `option.topics`, some as
-    `topics`, and some as both."""
+    """Removes the prefix `option.` from names. For a catalog table, Spark passes some options as
+    `option.topics`, some as `topics`, and some as both."""
     prefixed, plain = dict[str, str](), dict[str, str]()
     for name, text in given.items():
         if name.lower().startswith(OPTION_PREFIX):

@@ -44,7 +44,7 @@ class StartingPoint:
         return self.named.get(topic, {}).get(str(partition), self.default)
 
     def names(self, point: "StartingPoint") -> bool:
-        """Whether the offset is this point's, for any partition."""
+        """Whether any partition has the offset of `point`."""
         named = (offset for offsets in self.named.values() for offset in offsets.values())
         return self == point or point.default in named
 
@@ -86,7 +86,7 @@ def parse_assigned(text: str, name: str) -> frozenset[tuple[str, int]]:
 
 
 def check_order(kind: str, where: str, start: int | None, end: int | None) -> None:
-    """ValueError: the end is before the start. `kind`: of both options."""
+    """ValueError: the end is before the start. `kind`: the rest of the options' names."""
     if start is not None and end is not None and start > end:
         raise ValueError(f"starting{kind}{where} is {start}, and ending{kind} is {end}, before it")
 

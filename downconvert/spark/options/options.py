@@ -41,8 +41,8 @@ RECORD_BYTES_MAX: Final = 16 * MiB
 # A larger record would not fit into one Arrow array of type binary together with others.
 RECORD_BYTES_LIMIT: Final = 1024 * MiB
 
-# A task costs some 0.1 s of a core before it reads anything, and its plan takes memory of the
-# driver. With smaller tasks a query of a few gigabytes does not finish.
+# Before a task reads anything, it takes some 0.1 s of a core, and its plan takes memory of the
+# driver. With smaller tasks, a query of a few gigabytes does not finish.
 PARTITION_BYTES_MIN: Final = MiB
 
 # Enough to copy a segment of a gigabyte at 2 MB/s.
@@ -87,7 +87,7 @@ class Options:
     ending_timestamp: int | None = None
     starting_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
     ending_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
-    must_find_timestamp: bool = False  # error if no record is at or after the starting timestamp
+    must_find_timestamp: bool = False  # fail if all records are older than the start
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
     min_partitions: int | None = None

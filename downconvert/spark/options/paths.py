@@ -1,6 +1,6 @@
 """Paths as Spark and its users give them.
 
-Not here: patterns in them (stores/patterns.py), and whether there is anything (planner.py)."""
+Not here: patterns in paths (stores/patterns.py), finding the partitions there (planner.py)."""
 
 import json
 
@@ -8,7 +8,7 @@ from downconvert.spark.stores.stores import is_stored, local_path, pinned
 
 
 def json_list(text: str) -> list[str]:
-    """The paths in a JSON list. ValueError: it is none."""
+    """The paths in a JSON list. ValueError: the text is not such a list."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -3,7 +3,7 @@
 Records have the columns and types of Spark's own Kafka source. Spark takes record batches only if
 their Arrow schema is exactly the one it derives from its own. A test compares the two.
 
-Not here: what is in the columns (gather.py, batches.py, state_tables.py)."""
+Not here: filling the columns (gather.py, batches.py, state_tables.py)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -39,7 +39,7 @@ RECORD: Final = StructType(
         StructField("timestampType", IntegerType()),
     ]
 )
-# The columns of an export. `date` is of the timestamp, in UTC; null if there is none.
+# The columns of an export. `date` is the day of the timestamp in UTC; null without a timestamp.
 EXPORTED: Final = StructType(
     [*RECORD.fields, StructField("headers", HEADERS), StructField("date", DateType())]
 )

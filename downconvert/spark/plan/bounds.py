@@ -1,7 +1,7 @@
 """The wanted rows, from the filters that Spark pushes down.
 
-Bounds only leave out rows that no filter would keep, and Spark filters again. So an unknown filter
-may be ignored.
+Bounds only leave out rows that the filters would drop. Spark applies all filters again, so an
+unknown filter may be ignored here.
 
 Not here: bounds from options (options.py)."""
 

@@ -1,13 +1,13 @@
 """Finds gaps between two segments that may still be filled, because the log is still being copied.
 
 Tools that copy a log (`aws s3 sync`, for example) may copy a new, small segment before the rest of
-the preceding one, or before a segment in between. In a broker's log a segment mostly begins where
+the preceding one, or before a segment in between. In a broker's log, a segment usually begins where
 the preceding one ends. There are exceptions: a cleaner may remove the last records of a segment,
 and another copy of the log may have them (completeness.py). If neither segment next to a gap is
 new, the task that reads there reports the gap. Otherwise a stream waits for a while (follow.py).
 
-The age of a segment is taken from its object's time, or on this machine from the time of the
-inode's change, which no program can set. The modification time is not used, since copies keep it.
+The age of a segment is that of its object in a store. On this machine it is taken from the ctime of
+the file, which no program can set. The modification time is not used, because copies keep it.
 
 Not here: how long a stream waits (follow.py), gaps that an audit counts (audit_segment.py)."""
 
@@ -48,9 +48,9 @@ def first_gap(
     """The first gap in the offsets from `start` up to `end` next to a segment that has arrived or
     changed since `since`, in nanoseconds since the epoch; None: there is none.
 
-    `end_of`: the offset after the last complete batch of a segment; called for such segments only.
-    `missing_from`: the first offset of a gap after a segment that has no other explanation.
-    FileNotFoundError: a segment is gone. StoreError."""
+    `end_of` returns the offset after the last complete batch of a segment. It is called for new
+    segments only. `missing_from` returns the first offset of a gap after a segment that nothing
+    else explains. FileNotFoundError: a segment is gone. StoreError."""
     for before, file in pairwise(segments):
         if file.base_offset <= start:
             continue
@@ -67,8 +67,9 @@ def first_gap(
 
 
 def end_of(file: SegmentFile) -> int:
-    """The offset after the last complete batch of a segment, within its part of the log. A cleaner
-    has removed the offsets missing before a batch. FileNotFoundError, StoreError."""
+    """The offset after the last complete batch of a segment, within its part of the log. Offsets
+    missing before a batch do not matter: a cleaner has removed them. FileNotFoundError,
+    StoreError."""
     rising, is_damaged = Rising(file.base_offset), False
     if file.size:
         with headers_near(file, file.next_offset - 1) as headers:
@@ -88,9 +89,9 @@ def end_of(file: SegmentFile) -> int:
 def missing_from(
     log: PartitionLog, cleaned_of: Callable[[SegmentFile], int], file: SegmentFile, gap: Gap
 ) -> int:
-    """The first offset of a gap after a segment that no copy of a log has, and that no cleaner has
-    removed; the end of the gap: there is none. `cleaned_of`: how far a cleaner has cleaned.
-    FileNotFoundError, StoreError."""
+    """The first offset of a gap after a segment that is missing: no copy of the log has it, and no
+    cleaner has removed it. The end of the gap if no offset is missing. `cleaned_of` returns the
+    offset up to which a cleaner has cleaned. FileNotFoundError, StoreError."""
     whole = whole_split(log, file, cleaned_of)
     missing = [one for one in stretches_of_copies(whole, *gap) if one.state is State.MISSING]
     if not missing:
@@ -102,7 +103,8 @@ def missing_from(
 
 def is_incomplete(file: SegmentFile, cleaned_of: Callable[[SegmentFile], int]) -> bool:
     """Whether a segment ends before the next one begins, and no cleaner has removed the offsets
-    between them. `cleaned_of`: how far a cleaner has cleaned. FileNotFoundError, StoreError."""
+    between them. `cleaned_of` returns the offset up to which a cleaner has cleaned.
+    FileNotFoundError, StoreError."""
     if is_last(file):
         return False
     end = end_of(file)

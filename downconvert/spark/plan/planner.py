@@ -88,7 +88,7 @@ def whole_logs(wholes: Sequence[Split], size_max: int) -> list[tuple[Split, ...]
 def partitions(options: Options) -> list[PartitionLog]:
     """The partitions that the options select.
 
-    ValueError: there are none below the paths, or one that the options name does not exist."""
+    ValueError: there are none below the paths, or the options name one that does not exist."""
     names: set[TopicPartition] = set()
 
     def takes(name: TopicPartition) -> bool:
@@ -138,7 +138,8 @@ def stretches_of(
     watermarks: HighWatermarks | None = None,
     cleaners: CleanerPoints | None = None,
 ) -> Iterator[Split]:
-    """The stretches to read of one partition; up to its high watermark, if watermarks are given."""
+    """The stretches of one partition to read. If watermarks are given, these end at its high
+    watermark."""
     cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
     limit = OFFSET_MAX if watermarks is None else watermarks.of_log(log)
     transactions = committed_of(log, cleaned, limit) if options.committed else None
@@ -163,8 +164,8 @@ def _is_older(
 ) -> bool:
     """Whether all records of a segment are too old, according to its time index.
 
-    The time index is only reliable in a rolled segment. Its task also reads, or reports, what is
-    absent up to the next segment: that may be younger."""
+    The time index is reliable only in a rolled segment. False if offsets are missing before the
+    next segment: the segment's task must read or report them, because they may be younger."""
     if bounds.time_min == INT64_MIN or file is log.segments[-1] or file.blobs:
         return False
     segment = file.open()
@@ -246,8 +247,8 @@ def stretches(
     transactions: Committed | None,
     cleaned: Callable[[SegmentFile], int],
 ) -> Iterator[Split]:
-    """A stretch of each segment with offsets from `start` up to `end`. `cleaned`: how far a cleaner
-    has cleaned."""
+    """A stretch of each segment with offsets from `start` up to `end`. `cleaned` returns the offset
+    up to which a cleaner has cleaned."""
     for file in log.segments:
         if file.next_offset <= start:
             continue
@@ -271,7 +272,7 @@ def stretches(
 
 def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
     """The batch boundaries closest around the offsets. For a segment in a store, cutting finds them
-    later, with the same request for its index."""
+    later, because it requests the index anyway."""
     first, last = 0, file.size
     if (start > file.base_offset or end < file.next_offset) and not file.blobs:
         with closing(boundaries_of(file)) as boundaries:

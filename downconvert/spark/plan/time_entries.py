@@ -17,14 +17,14 @@ from downconvert.storage.names import Kind, file_name
 from records import CorruptRecordsError
 from records.formats import V2
 
-# Headers that are read for one segment. Mostly the last entry is of the last batch.
+# Headers that are read for one segment. Usually the last entry leads to the last batch.
 HEADERS_MAX: Final = 10_000
 
 
 def search_from(file: SegmentFile, timestamp: int) -> int | None:
-    """The offset in whose batch a search for a timestamp begins, as the time index says and headers
-    confirm: all batches before it are older. The segment's next offset: all of a rolled segment is
-    older. None: the headers do not confirm it.
+    """An offset from the time index, confirmed by headers: all batches before the offset's batch
+    are older than the timestamp, so a search begins there. The segment's next offset means that all
+    of a rolled segment is older. None: the headers do not confirm the index.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     entries = _entries(file)
@@ -42,8 +42,8 @@ def search_from(file: SegmentFile, timestamp: int) -> int | None:
 
 
 def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool) -> bool:
-    """Whether the batch with an offset has this highest timestamp. `is_all_older`: and no batch
-    after it has a higher one."""
+    """Whether the highest timestamp of an offset's batch is `noted`. `is_all_older`: no batch after
+    it may have a higher one."""
     is_found = False
     with suppress(CorruptRecordsError), headers_near(file, offset) as headers:
         for number, header in enumerate(headers):
@@ -67,7 +67,7 @@ def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool)
 
 
 def _entries(file: SegmentFile) -> Any:
-    """The entries of a time index; none if there is no index; None: it is damaged."""
+    """The entries of a time index; empty if there is no index; None if it is damaged."""
     try:
         if file.blobs:
             blob = file.blob(Kind.TIME_INDEX)

@@ -1,9 +1,10 @@
 """Finds the first record of a log that is not older than a timestamp, in all of its copies.
 
-Time indexes lead to it if the leader's copy is complete up to there. Otherwise the copies are
-searched batch by batch. Absent offsets right before that record may have held an earlier one.
+Time indexes lead to the record if the leader's copy is complete up to there. Otherwise the copies
+are searched batch by batch. Offsets that are absent right before the record may have held an
+earlier such record.
 
-Not here: what the options make of it (planner.py)."""
+Not here: the use of the result (planner.py)."""
 
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -23,8 +24,8 @@ from .time_entries import search_from
 
 
 class Moment(NamedTuple):
-    """Where a timestamp is in a log. `offset`: the first record that is not older; None: all are
-    older. `start`: the same, or the first of the absent offsets right before that record."""
+    """The place of a timestamp in a log. `offset`: of the first record that is not older; None: all
+    are older. `start`: the same, or the first of the absent offsets right before that record."""
 
     offset: int | None
     start: int | None
@@ -41,7 +42,8 @@ def first_since(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFil
 def _indexed(
     log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]
 ) -> Moment | None:
-    """By the time indexes of the leader's copy. None: they or the copy may leave out records."""
+    """The result by the time indexes of the leader's copy. None: the indexes or the copy may lack
+    records."""
     with suppress(CorruptRecordsError):
         for file in log.segments:
             if file.next_offset <= log.start_offset:
@@ -61,7 +63,7 @@ def _indexed(
 
 
 def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
-    absent: int | None = None  # where the absent offsets begin that no record follows so far
+    absent: int | None = None  # the first offset of the current gap, if no record followed it yet
     for piece in whole_log(log, log.start_offset, cleaned):
         if piece.state is State.MISSING:
             absent = piece.start if absent is None else absent
@@ -84,8 +86,9 @@ def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:
 
 
 def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> int | None:
-    """The first record of a segment that is not older, from the batch with an offset on, and not
-    below `start`. CorruptRecordsError: the offset of a batch up to there is wrong."""
+    """The first record at or above `start` that is not older than the timestamp. Reads a segment
+    from the batch of `offset` on. CorruptRecordsError: a batch before that record has a wrong
+    offset."""
     whole = whole_file(file, offset, file.next_offset, is_verified=True)
     with closing(opened(whole)) as found:
         position = found.boundaries().before_offset(max(offset, start))

@@ -62,8 +62,8 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
 
 
 def _misplaced(heads: Heads, entries: Entries, near: int) -> CorruptRecordsError | None:
-    """Leaves out the headers from the first one on whose offsets are not between those of its
-    neighbours, and moves `entries.position` there. None: there is no such header."""
+    """Looks for a header with a wrong offset, which does not fit between its neighbours' offsets.
+    Removes it and all later headers, and moves `entries.position` there. None: all fit."""
     if not len(heads):
         return None
     table, last = heads.table(), len(heads) - 1
@@ -116,7 +116,7 @@ def _known(numbers: Any) -> Any:
 
 def _records_count(table: HeadTable) -> Any:
     """The number of records in each batch; null for compressed v0 and v1 messages, which do not
-    say."""
+    state it."""
     counts = table.of_batch("records_count", 1)
     return pa.array(counts, mask=~table.is_batch & (table.codec != Codec.NONE))
 

@@ -1,7 +1,7 @@
 """Counts the records of a split, from the headers of its batches if possible.
 
-Headers of v2 have the count, unless an offset or a time cuts a batch. Checksums are verified all
-the same. A split with anything else, or with damage, is read as for a query.
+Headers of v2 have the count, unless an offset or a time cuts a batch. Checksums are verified in any
+case. A split with other batches or with damage is read as for a query.
 
 Not here: reading records (rows.py), adding up (downconvert/spark)."""
 

@@ -1,9 +1,9 @@
-"""Reads the entries of a split one after another, and continues after damage, and after the last
-entry of a segment that ends too early.
+"""Reads the entries of a split one after another. Continues after damage, and after the last entry
+of a segment that ends too early.
 
-After an unreadable entry, reading continues where its size says the next one begins, or at a nearer
-index entry. Splits begin at index entries, so the result does not depend on how a segment is split.
-Damaged or missing offsets are read from other copies of the log. Those that no copy has are
+After an unreadable entry, reading continues at the end that its size states, or at a nearer index
+entry. Splits begin at index entries, so the result does not depend on how a segment is split.
+Damaged or missing offsets are read from other copies of the log. Offsets that no copy has are
 reported.
 
 Not here: the contents of an entry (rows.py, batches.py)."""
@@ -50,9 +50,9 @@ class Entries:
 
         FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
         self._read = read
-        self._is_reported = False  # offsets missing after the last entry of the segment
+        self._is_reported = False  # whether offsets missing after the segment's end are reported
         self._resumed = (-1, 0)  # where reading last continued: position and offset
-        self.misplaced = -1  # the position of an entry whose offsets are not after the ones before
+        self.misplaced = -1  # the position of an entry with offsets that do not rise
         self._opened: OpenedSegment = opened(split)
         self.size = self._opened.records.size
         self.split = split
@@ -97,9 +97,9 @@ class Entries:
             raise CorruptRecordsError(MISMATCH, header.position)
 
     def fill(self, view: memoryview, size: int) -> int:
-        """Reads up to `size` bytes from `position` on, and after them the offset of the next entry.
-        After the last entry that is the highest one which its offsets must be below. Returns how
-        many bytes were read. `view` has room for both."""
+        """Reads up to `size` bytes from `position` on, followed by the offset of the next entry.
+        After the last entry, writes a bound there, below which the entry's offsets must be. Returns
+        the number of bytes read, without that offset. `view` has room for both."""
         wanted = min(size, self.end - self.position)
         read = self.records.read_into(view[: wanted + OFFSET.size], self.position)
         if read < wanted + OFFSET.size:
@@ -115,12 +115,12 @@ class Entries:
     def recover(
         self, damage: CorruptRecordsError, entry: int, near: int, schema: Any
     ) -> Iterator[Any]:
-        """Handles damage in the entry that begins at `entry`: moves `position` to where reading
-        continues. `near`: where an entry before it begins.
+        """Handles damage in the entry that begins at `entry`, and moves `position` to the entry
+        where reading continues. `near`: the beginning of an earlier entry.
 
-        Yields the records that other copies have instead. With mode PERMISSIVE it also yields a
-        record batch of one row, which reports the offsets that no copy has. CorruptSegmentError
-        with FAILFAST."""
+        Yields the lost records, from other copies. With mode PERMISSIVE it also yields a record
+        batch of one row, which reports the offsets that no copy has. CorruptSegmentError with
+        FAILFAST."""
         self.end = self._end
         if is_last(self.split.segment) and self._is_unwritten(entry):
             self.position = self.end
@@ -128,7 +128,7 @@ class Entries:
         following = self._following(entry)
         lost = self._lost(entry, near, following)
         if lost is not None and lost[0] >= self.split.end_offset:
-            self.position = self.end = self.size  # none of its records is wanted
+            self.position = self.end = self.size  # none of the split's records are left
             self._is_reported = True
             return
         if lost is not None and lost[1] <= self.split.first_offset:
@@ -137,7 +137,7 @@ class Entries:
         state = self._state_of(entry, following)
         valid_until = self.split.segment.valid_until
         if lost is not None and lost[1] > valid_until:
-            # From there on nothing belongs to this log. `after_last` handles the rest.
+            # From `valid_until` on, nothing belongs to this log. `after_last` handles the rest.
             following, lost = self.size, (min(lost[0], valid_until), valid_until)
         if lost is not None:
             lost = max(lost[0], self.split.first_offset), lost[1]
@@ -164,7 +164,7 @@ class Entries:
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
         """Handles offsets between the last entry of a segment and the next segment, if the split
-        reads the last entry. `near`: where an entry begins.
+        reads the last entry. `near`: the beginning of an entry.
 
         Yields as `recover` does. MissingOffsetsError with FAILFAST."""
         split, file = self.split, self.split.segment
@@ -173,14 +173,14 @@ class Entries:
         if split.is_followed and self._end < self.size:
             return
         if split.is_cut and self._opened.start >= self.size:
-            return  # the split before it reads up to the end: no boundary is between them
+            return  # the previous split reads up to the end: there is no boundary in between
         until = min(file.next_offset, split.end_offset)
         if until <= split.first_offset:
             return
         position, after = self._resumed
         if position < self.size:
             after, reached = self._offset_after(near, self.size, until)
-            if reached == near:  # the entry there begins beyond the segment
+            if reached == near:  # the offsets of that entry are not the segment's
                 after = self.start_of(near, -1) or after
         is_superseded = after >= file.valid_until
         after = min(after, file.valid_until)
@@ -272,9 +272,9 @@ class Entries:
         return first_offset(self.records, header, self.options.max_record_bytes)
 
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
-        """The offset after the last complete entry of the segment's own offsets that ends at or
-        before `end`, and where that entry ends; `near` if there is none. Looks no further than the
-        offset `until`."""
+        """The offset after the last complete entry that ends at or before `end` and has offsets of
+        this segment. Also the position after that entry; `near` if there is none. Looks no further
+        than the offset `until`."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
             for header in self.records.slice(near, end - near).batches():
@@ -316,7 +316,7 @@ class Entries:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _following(self, entry: int) -> int | None:
-        """Where the next entry begins; None: not known."""
+        """The position of the next entry; None: not known."""
         boundary = self._boundary(entry + 1)
         try:
             header = self.header(entry)

@@ -97,7 +97,7 @@ class Heads:
                     break
             magic = window[at + MAGIC_AT]
             size = SIZE(window, at + SIZE_AT)[0] + PREFIX.size
-            is_cut = position + size > size_all  # its codec may be behind the end
+            is_cut = position + size > size_all  # the log may end before the entry's codec
             if (
                 magic > V2
                 or size < SIZES_MIN[magic]

@@ -1,7 +1,7 @@
-"""Finds entries with wrong offsets. No checksum covers an offset: it must be between those of the
-neighbours. Otherwise records would be left out, or have offsets of others.
+"""Finds entries with wrong offsets. No checksum covers an offset, but it must be between those of
+the neighbours. A wrong offset would hide records, or give them other records' offsets.
 
-Not here: reading on after a wrong one (entries.py)."""
+Not here: continuing after a wrong offset (entries.py)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,9 +26,9 @@ def look_at_first(entries: Entries) -> None:
 def check_order(
     entries: Entries, header: BatchHeader, near: int, header_at: HeaderAt | None = None
 ) -> None:
-    """Compares an entry's offsets with that of the next entry, or with where the next segment
-    begins. If the next entry is the wrong one, it is noted as misplaced. `near`: where an entry
-    before this one begins. `header_at`: as `Entries.header`, of bytes that are in memory.
+    """Compares an entry's offsets with the offset of the next entry, or of the next segment. If the
+    next entry is the wrong one, notes it as misplaced. `near`: the position of an earlier entry.
+    `header_at`: as `Entries.header`, for bytes in memory.
 
     CorruptRecordsError: the offsets of this entry are wrong."""
     end, following = header.position + header.size, None

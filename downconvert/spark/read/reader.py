@@ -49,7 +49,7 @@ class SegmentReader(DataSourceReader):
 
     def narrow(self, filters: Iterable[Any]) -> None:
         """Leaves out rows that these filters would drop."""
-        if self._options.state_topic is None:  # else such columns are not the log's
+        if self._options.state_topic is None:  # else the columns are not those of a log
             self._bounds = self._bounds.narrowed(filters)
 
     def partitions(self) -> list[InputPartition]:
@@ -85,8 +85,8 @@ def read_splits(
     """Record batches of splits, one after the other.
 
     DataLossError: a segment was deleted or changed since planning, and `failOnDataLoss` is set.
-    NotMountedError: its directory is not on this machine. This is raised whatever `failOnDataLoss`
-    says: no data is lost."""
+    NotMountedError: its directory is not on this machine. `failOnDataLoss` does not matter for it,
+    because no data is lost."""
     spare_what_is_loaded()
     wanted = arrow_schema(schema)
     table = StateTable(options, wanted) if options.state_topic is not None else None

@@ -1,10 +1,10 @@
 """Reads the records of a split: bytes through the kernel, into columns and record batches.
 
 For ordinary entries the kernel verifies checksums, decompresses, and fills the columns in one pass,
-without any Python code per entry. It stops at large, damaged or unusual entries. Those are read
-step by step, which finds out what is wrong and where.
+without Python code for each entry. It stops at large, damaged or unusual entries. These are read
+step by step, which finds the error and its position.
 
-Not here: an entry step by step (steps.py), columns (gather.py), positions of entries and reading on
+Not here: an entry step by step (steps.py), columns (gather.py), positions of entries and continuing
 after damage (entries.py)."""
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ BUFFER_SIZE: Final = 1024 * 1024  # bytes of an ordinary entry, also decompresse
 # One read of the log. It stays in a core's own cache until its rows are in columns. A larger entry
 # needs a larger read.
 ORDINARY_SIZE: Final = 256 * 1024  # bytes
-# A larger compressed entry mostly decompresses to more than BUFFER_SIZE.
+# A larger compressed entry usually decompresses to more than BUFFER_SIZE.
 COMPRESSED_SIZE: Final = 128 * 1024  # bytes
 NOTHING: Final = memoryview(b"")
 
@@ -59,10 +59,10 @@ class _RowReader:
         self._steps = StepReader(
             entries.records, self._gatherer, options.max_record_bytes, verify=self._verify
         )
-        # Pages that a small segment leaves unused are never touched.
+        # A small segment does not touch all pages, and untouched pages cost nothing.
         self._buffer: memoryview = np.empty(BUFFER_SIZE, np.uint8).data
         self._window = _EntryWindow(entries, self._buffer)
-        self._near = entries.position  # where an entry before the position begins
+        self._near = entries.position  # the position of an earlier entry
 
     def read(self) -> Iterator[Any]:
         entries = self._entries
@@ -107,7 +107,8 @@ class _RowReader:
             size = ORDINARY_SIZE if start else entry_size
 
     def _read_others(self) -> Iterator[Any]:
-        """Reads an entry step by step, and the ones after it that the kernel leaves, too."""
+        """Reads an entry step by step, and also the following ones, up to one that the kernel
+        reads."""
         entries, window, is_left = self._entries, self._window, True
         window.forget()
         while is_left and entries.position < entries.end:
@@ -116,7 +117,7 @@ class _RowReader:
                 self._end()
                 return
             entries.check_place()
-            if self._verify:  # also of markers, which decide about others
+            if self._verify:  # also for transaction markers: other records depend on them
                 with_next = min(header.size + BATCH_HEADER_SIZE, entries.size - header.position)
                 window.view(header.position, with_next)
                 check_order(entries, header, self._near, window.header)

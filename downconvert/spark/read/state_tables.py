@@ -1,9 +1,9 @@
-"""The brokers' internal topics as tables: the state that their records add up to.
+"""The brokers' internal topics as tables: the state after all of their records.
 
-As when a coordinator loads them, the last value of each key is valid, and a tombstone removes the
-key. The planner assigns each partition to one task. Aborted and open transactions are left out. A
-task holds the last record of each key, and decodes only these. So damage in a replaced value is not
-noticed.
+As in a coordinator that loads them, the last value of each key is valid, and a tombstone removes
+the key. The planner assigns each partition to one task. Aborted and open transactions are left out.
+A task holds the last record of each key, and decodes only these. So it does not notice damage in a
+value that was replaced.
 
 Not here: the format of the records (internal_topics), their columns (schemas.py)."""
 
@@ -233,7 +233,7 @@ def _known(value: int, unknown: int) -> int | None:
 
 
 def _time(milliseconds: int) -> int | None:
-    """In microseconds; None: there is none, or Python's datetime does not reach that far."""
+    """A time in microseconds; None: there is none, or Python's datetime does not reach that far."""
     if milliseconds < 0 or milliseconds > DATETIME_MAX:
         return None
     return milliseconds * MICROSECONDS

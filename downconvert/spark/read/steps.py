@@ -1,7 +1,7 @@
 """Reads one entry step by step: a large, damaged or unusual one.
 
-The bytes go through a window, so a decompression bomb takes no more memory. Only a
-record that is larger makes its window grow, as its bytes are read, up to a limit.
+The bytes go through a window, so a decompression bomb takes no more memory. The window grows only
+for a larger record, while its bytes are read, up to a limit.
 
 Not here: ordinary entries (rows.py), the windows (records/batches/batch_reader.py)."""
 
@@ -64,9 +64,9 @@ class StepReader:
     def _checked(
         self, rows: memoryview, window: Window, header: BatchHeader
     ) -> tuple[int, CorruptRecordsError | None]:
-        """Handles inner messages where the kernel does not. Returns how many come before the first
-        one with a wrong checksum, and the error for that. Messages of v0 stay without a timestamp,
-        even if the outer message has one."""
+        """Checks inner messages, which the kernel does not do here. Returns the number of messages
+        before the first wrong checksum, and the error for that one. Messages of v0 stay without a
+        timestamp, even if the outer message has one."""
         table = np.frombuffer(rows, np.int64).reshape(-1, FIELDS)
         if header.magic == V0:
             table[:, AT["timestamp_type"]] = TimestampType.NONE

@@ -1,7 +1,7 @@
 """Bytes that are not a plain file of this machine: an object in a store or a part of one, a member
 of a tar, a gzipped file, a segment in chunks.
 
-A blob says where the bytes are and how they were packed. It is small, and is sent to the tasks.
+A blob states where the bytes are and how they were packed. It is small, and is sent to the tasks.
 
 Not here: stores (stores.py), chunks (chunks.py), reading ahead (range_records.py)."""
 
@@ -56,8 +56,8 @@ class Blob:
         return shown(self.path) if is_stored(self.path) else self.path
 
     def open(self) -> Reader:
-        """FileNotFoundError: it is gone. StoreError. ValueError: it is gzipped, and can only be
-        read from the beginning."""
+        """Opens the blob. FileNotFoundError: it is gone. StoreError. ValueError: it is gzipped, and
+        can only be read from the beginning."""
         if self.is_gzipped:
             raise ValueError(f"{self.name} is gzipped")
         whole: Reader = ObjectReader(self.path) if is_stored(self.path) else _FileReader(self.path)
@@ -112,7 +112,7 @@ def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     inflater, total, is_amid = zlib.decompressobj(GZIP), 0, True
     try:
         for piece in pieces:
-            left = piece if is_amid else piece.lstrip(b"\0")  # some tools pad members
+            left = piece if is_amid else piece.lstrip(b"\0")  # some tools pad members with zeros
             while left:
                 found = inflater.decompress(left, PIECE_SIZE)
                 total += len(found)

@@ -14,7 +14,7 @@ import zstandard
 from downconvert.storage.errors import CorruptFileError
 from records.units import MiB
 
-CHUNK_SIZE_MAX: Final = 64 * MiB  # bytes; a task holds a few chunks. The plugin makes 4 MiB
+CHUNK_SIZE_MAX: Final = 64 * MiB  # bytes; the plugin's default is 4 MiB. A task holds a few chunks
 IV_SIZE: Final = 12  # bytes, before the encrypted data
 TAG_SIZE: Final = 16  # after it
 SEAL_SIZE: Final = IV_SIZE + TAG_SIZE  # bytes that encryption adds

@@ -19,7 +19,7 @@ from pyarrow import PythonFile, __version__, fs
 from .s3_ranges import CA_BUNDLE, S3Ranges, ranges_of
 from .store_errors import StoreError, named_errors
 
-# Azure's client would abort the process for any other: it knows no IPv6 addresses.
+# Azure's client aborts the process for other names. It does not support IPv6 addresses.
 AUTHORITY: Final = re.compile(r"[\w.-]+(:(?P<port>\d{1,5}))?", re.ASCII)
 PORT_MAX: Final = 65535
 AZURE: Final = {"abfs", "abfss"}
@@ -27,7 +27,7 @@ HADOOP: Final = {"hdfs", "viewfs"}
 # Amazon's checksum of the response takes half the time of a read. Batches have their own.
 UNCHECKED: Final = ("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
 ATTEMPTS: Final = 10
-# the first version of pyarrow whose S3FileSystem takes certificate authorities
+# The first version of pyarrow with certificate authorities in S3FileSystem.
 WITH_AUTHORITIES: Final = 21
 ATTEMPTS_NAME: Final = "AWS_MAX_ATTEMPTS"
 # By default Google's client retries for a quarter of an hour, which is too long to wait.
@@ -66,8 +66,8 @@ def joined(parts: SplitResult) -> str:
 
 
 def ranges_at(uri: str) -> tuple[S3Ranges, str] | None:
-    """A client that reads ranges of an object faster than its file system, and the object's key;
-    None: there is none. StoreError. ValueError: the URI's scheme is unknown."""
+    """A client that reads ranges of an object faster than its file system, and the object's key.
+    None: there is no such client. StoreError. ValueError: the URI's scheme is unknown."""
     parts = urlsplit(uri)
     if parts.scheme != "s3":
         return None
@@ -121,7 +121,7 @@ def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
         endpoint_override=settings.get("endpoint_override"),
         anonymous=settings.get("anonymous") == "true",
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
-        allow_delayed_open=True,  # a small object is one request, and is complete or absent
+        allow_delayed_open=True,  # one request writes a small object, so it is whole or absent
         **({"tls_ca_file_path": trusted} if trusted else {}),
     )
 
@@ -171,7 +171,7 @@ def _check_authority(text: str) -> None:
 
 def _hadoop(uri: str) -> Any:
     try:
-        if not urlsplit(uri).netloc:  # that of Hadoop's own configuration
+        if not urlsplit(uri).netloc:  # the file system of Hadoop's own configuration
             return fs.HadoopFileSystem("default")
         return fs.FileSystem.from_uri(uri)[0]
     except OSError as error:

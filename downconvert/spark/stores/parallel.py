@@ -1,4 +1,4 @@
-"""Makes many requests to a store at a time: each takes milliseconds, and hardly any CPU time.
+"""Makes many requests to a store at once, because each takes milliseconds and little CPU time.
 
 Not here: blocks that a task reads ahead (range_records.py)."""
 
@@ -15,8 +15,9 @@ Made = TypeVar("Made")
 def in_parallel(
     ask: Callable[[Given], Made], given: Iterable[Given], *, is_mounted: bool = False
 ) -> list[Made]:
-    """Calls `ask` for each of `given`. The results are in their order. One call follows the other
-    if there is nothing to request (`is_mounted`). Raises what the first failed call raises."""
+    """Calls `ask` for each of `given`, and returns the results in the same order. If no store is
+    needed (`is_mounted`), calls are made one after the other. Raises the error of the first failed
+    call."""
     all_given = list(given)
     if is_mounted or len(all_given) < 2:  # a thread for one call would only cost its start
         return list(map(ask, all_given))

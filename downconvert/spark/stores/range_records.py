@@ -22,7 +22,7 @@ from .stores import ObjectReader
 # allows.
 BLOCK_SIZE: Final = 8 * MiB  # bytes
 AHEAD: Final = 2  # blocks
-# A request for this takes as long as one for a header alone, and returns a few batches.
+# A request for this many bytes takes as long as for a header alone, and returns a few batches.
 LOOK_SIZE: Final = 64 * KiB  # bytes
 
 # Free buffers, of all segments that a worker has read. The system clears the pages of a new buffer,
@@ -35,7 +35,7 @@ class Blocks:
 
     def __init__(self, blob: Blob, until: int, *, is_rolled: bool = False) -> None:
         """`until`: nothing after this position is read ahead. `is_rolled`: the log does not grow
-        any more, so a longer object is another one. OSError: it cannot be opened."""
+        any more, so a longer object has replaced it. OSError: the blob cannot be opened."""
         self.name = blob.name
         self.size = blob.size
         self.reader: Reader = blob.open()

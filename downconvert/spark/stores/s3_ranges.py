@@ -26,7 +26,7 @@ from urllib.request import getproxies
 
 # Amazon's regions in which all clients derive the endpoint by the same rule.
 REGION: Final = re.compile(r"(?!us-iso|cn-|eusc-)[a-z]{2}(-gov)?-[a-z]+-[0-9]")
-# certificates do not cover names with a dot
+# Names without a dot, because certificates do not cover names with one.
 BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)")  # start, whole size
 CONNECT_SECONDS: Final = 5.0  # Arrow's client is tried soon if the host does not answer
@@ -200,15 +200,15 @@ class _Socket(socket.socket):
 
 
 class _Range(NamedTuple):
-    """size: bytes of the requested range, fewer at the object's end. size_of_object: None: the
-    response does not say it."""
+    """size: bytes of the requested range, fewer at the object's end. size_of_object: None if the
+    response does not state it."""
 
     size: int
     size_of_object: int | None
 
 
 def _range_of(answer: HTTPResponse, position: int, size: int) -> _Range | None:
-    """The range that a response has. None: the response is something else, or incomplete."""
+    """The range in a response. None: the response has no range, or is incomplete."""
     content_range = RANGE.fullmatch(answer.getheader("Content-Range", ""))
     if answer.status != PARTIAL or content_range is None or int(content_range[1]) != position:
         return None

@@ -54,8 +54,8 @@ def named_errors(name: str) -> Iterator[None]:
         raise _missing(name) from error
     except PermissionError as error:
         raise _forbidden(name) from error
-    except (OSError, RuntimeError) as error:  # fsspec has the latter for errors of WebHDFS
-        words = " ".join(str(error).split())  # some have several lines
+    except (OSError, RuntimeError) as error:  # fsspec raises RuntimeError for errors of WebHDFS
+        words = " ".join(str(error).split())  # some texts have several lines
         if THROTTLED.search(words):
             raise ThrottledError(
                 f"{name}: the store is throttling (it was asked again, with pauses): run fewer "

@@ -62,7 +62,7 @@ def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
     """A URI with all settings that other machines need, except credentials.
 
     `settings` are added to its query. ValueError: it holds credentials, or names no bucket."""
-    parts = urlsplit(uri.replace("#", "%23"))  # a name may have one, as in Hadoop's paths
+    parts = urlsplit(uri.replace("#", "%23"))  # a name may contain "#", as in Hadoop's paths
     scheme = ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
     if scheme != "hdfs" and not parts.netloc:
         raise ValueError(f"{uri} names no bucket")
@@ -124,8 +124,8 @@ def _uri_of(base: SplitResult, path: str, found: str) -> str:
 
 
 class ObjectReader:
-    """An open object. Several threads may read it. `size`: of the whole object, as the store said
-    with the last read; None: not known. Files of HDFS grow in place: theirs is not requested."""
+    """An open object. Several threads may read it. `size`: of the whole object, from the response
+    to the last read; None: not known, as for files of HDFS, which grow in place."""
 
     size: int | None = None
 
@@ -205,12 +205,13 @@ def write(uri: str, data: bytes | Path) -> None:
 def part_name(name: str) -> str:
     """The name under which a file of Hadoop is written. Readers of Parquet skip this prefix.
 
-    If only this name is there, the file is complete: its writer was killed before it renamed it."""
+    If a file exists only under this name, it is complete, and its writer was killed before the
+    rename."""
     return f".{name}.part"
 
 
 def move(uri: str, to: str) -> None:
-    """Gives an object another name, which none has."""
+    """Renames an object. No other object may have the new name."""
     files, path = opened(uri)
     with named_errors(shown(uri)):
         files.move(path, opened(to)[1])

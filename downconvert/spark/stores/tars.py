@@ -27,7 +27,7 @@ TIME_MAX: Final = 2**32  # seconds since the epoch; file systems have no later t
 def members(blob: Blob) -> Iterator[tuple[tuple[str, ...], Blob]]:
     """The files in a tar: the parts of their names, and where they are.
 
-    CorruptFileError: it is no tar, is damaged, ends too early, or has left out the holes of a file.
+    CorruptFileError: the blob is no tar, is damaged, ends too early, or contains a sparse file.
     FileNotFoundError. StoreError."""
     try:
         with (

@@ -1,12 +1,12 @@
-"""Follows growing logs: up to which offsets they can be read, and how many bytes that is.
+"""Follows growing logs: finds the offsets up to which they can be read, and the bytes up to there.
 
-The result does not depend on the files. Segments are rolled, deleted and cleaned, and partitions
-come and go, while a stream follows them. Logs are also truncated: an offset is stored with the
-leader epoch of the record before it (places.py), since the same offset in another epoch is another
+The result does not depend on the files. While a stream follows logs, segments are rolled, deleted
+and cleaned, and partitions come and go. Logs are also truncated. So an offset is stored with the
+leader epoch of the record before it (places.py): the same offset in another epoch is another
 record.
 
 The result does not depend on the order of copying either. If offsets are missing between segments,
-and one of these is new, a stream waits for them for a limited time (gaps.py).
+and one of the segments is new, a stream waits for the offsets for a limited time (gaps.py).
 
 Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's interface
 (stream.py), reading (rows.py, batches.py)."""
@@ -42,7 +42,7 @@ class LogFollower:
         self._logs = logs
         self._current: dict[TopicPartition, FollowedLog] = {}
         self._ends: Offsets | None = None
-        self._stuck: list[str] = []  # gaps that a stream which ends now cannot pass
+        self._stuck: list[str] = []  # gaps that keep a stream from ending
         self._turn = 0  # rotates which partition is read first if a limit does not allow all
 
     def close(self) -> None:
@@ -56,7 +56,8 @@ class LogFollower:
         return dict(self._ends)
 
     def known(self) -> Offsets:
-        """As `refresh`, but the latest result if a new look needs requests to a store."""
+        """As `refresh`. Returns the latest result again if a refresh would need requests to a
+        store."""
         if self._ends is None or not self._logs.costs:
             return self.refresh()
         return dict(self._ends)
@@ -95,9 +96,9 @@ class LogFollower:
         bytes_max: int | None = None,
         is_final: bool = False,
     ) -> Places:
-        """The places up to which to read from `start`: `ends`, or less if there is a limit, or if
-        missing offsets may still be copied. `is_final`: the stream ends when it has read
-        everything, and does not wait: such offsets count as missing. DataLossError.
+        """The places up to which to read from `start`: `ends`, or less because of a limit, or
+        because missing offsets may still be copied. `is_final`: the stream ends when it has read
+        everything. It does not wait for such offsets, so they count as missing. DataLossError.
 
         The first batch is read even if it is larger than the limit."""
         try:
@@ -159,7 +160,8 @@ class LogFollower:
                 self._lost(_gone(error))
 
     def _check_ends(self, names: Iterable[TopicPartition]) -> None:
-        """Checks that logs end where a stream that has read everything ends. DataLossError."""
+        """Checks that a stream that has read everything has reached the ends of logs.
+        DataLossError."""
         for name in names:
             log = self._current[name]
             if log.end_offset <= (self._ends or {})[name] and log.is_damaged_at_end():
@@ -252,8 +254,8 @@ class LogFollower:
     ) -> tuple[int, Wait | None]:
         """The offset up to which one of these partitions is read now, and the wait there.
 
-        A wait is for all offsets that were missing when it began. After it, reading continues up to
-        the end of the log at that time."""
+        A stream waits for all offsets that were missing when the wait began. Afterwards it reads up
+        to the end that the log had at that time."""
         first, end, log = starts[name], ends[name], self._current[name]
         wait = start[name].wait if name in start else None
         timeout, time_now = self._options.gap_timeout_ms, now()

@@ -2,7 +2,7 @@
 
 Logs stay open between two refreshes, but their files do not.
 
-Not here: how much of them is read (follow.py)."""
+Not here: how much of the logs is read (follow.py)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -79,10 +79,10 @@ class MountedLog:
                         return offset, taken
                     offset = max(offset, min(header.last_offset + 1, end))
                     taken += header.size
-                if offset == before:  # there is nothing more to read
+                if offset == before:  # there is no further batch
                     return end, taken
         except CorruptRecordsError:
-            # The task that reads it reports it. The rest of the segment counts as one piece.
+            # The task that reads this damage reports it. The rest of the segment is one piece.
             if not taken:
                 bases = (segment.base_offset for segment in self._log.segments)
                 offset = min(end, next((base for base in bases if base > start), end))
@@ -109,8 +109,8 @@ FollowedLog: TypeAlias = MountedLog | StoredLog
 
 
 class MountedLogs:
-    """The logs below some directories. If tars, gzipped segments or tiers are among them, all of
-    them are followed as in a store, from then on."""
+    """The logs below some directories. Once tars, gzipped segments or tiered storage are found
+    there, all logs are followed as in a store (StoredLogs)."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -119,7 +119,8 @@ class MountedLogs:
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of the last batches
         self._topic_ids: dict[str, str | None] = {}
-        # Whether a log followed all transactions when its last segment came, and that one's base.
+        # Whether a log had followed all transactions when its last segment appeared, and the base
+        # offset of that segment.
         self._were_sound: dict[str, bool] = {}
         self._last_bases: dict[str, int | None] = {}
 
@@ -190,8 +191,8 @@ class MountedLogs:
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.
 
-        A log that was truncated and rewritten may have no batch where it ended before. Then it
-        is opened again."""
+        After a truncation, other batches may have been written, and the old end may be inside one
+        of them. The log is then opened again."""
         log, topic_id = self._logs.get(directory), id_text_of(directory)
         if log is not None and self._topic_ids[directory] != topic_id:  # the topic was created anew
             self._logs.pop(directory).close()
@@ -217,7 +218,7 @@ class MountedLogs:
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         limit = OFFSET_MAX if watermarks is None else watermarks.of(name, str(log.path))
         end = min(log.end_offset, limit)
-        is_decided = (  # a log does not follow transactions behind damage
+        is_decided = (  # a log does not follow transactions after damage
             log.last_stable_offset >= log.end_offset == end
             and log.damage is None
             and self._were_sound[str(log.path)]

@@ -1,9 +1,9 @@
 """The logs that a stream follows in stores, tars and tiered storage.
 
-They are listed once for each micro-batch. Only new and changed files are read. From a log's last
-segment, and from other new segments, that is the index and the part after its last entry.
+The logs are listed once for each micro-batch. Only new and changed files are read: the index of a
+log's last segment and of other new segments, and the part of the log after the last index entry.
 
-Not here: how much of them is read (follow.py), listing (trees.py)."""
+Not here: how much of the logs is read (follow.py), listing (trees.py)."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -93,8 +93,8 @@ class StoredLog:
         return self._tail.end_offset
 
     def readable_until(self, watermarks: HighWatermarks | None) -> int:
-        """The offset up to which it can be read now; not after the high watermark, if watermarks
-        are given."""
+        """The offset up to which the log can be read now. If watermarks are given, it is not after
+        the high watermark."""
         limit = OFFSET_MAX if watermarks is None else watermarks.of_log(self._log)
         end = min(self.end_offset, limit)
         if self._options.committed:
@@ -102,7 +102,7 @@ class StoredLog:
         return max(self.start_offset, end)
 
     def starting(self, end: int) -> int:
-        """The offset at which a stream begins. It first reads up to `end`."""
+        """The offset at which a stream begins, if it first reads up to `end`."""
         return start_of(self._log, end, self._options)
 
     def epoch_of(self, offset: int) -> int:
@@ -117,8 +117,8 @@ class StoredLog:
         return NONE
 
     def changed_from(self, place: Place) -> int | None:
-        """The first offset at which the log differs from what was read up to a place; None: it does
-        not."""
+        """The first offset at which the log differs from the records read up to a place; None: it
+        does not differ."""
         return where_changed(
             place,
             lambda: self.epoch_of(place.offset),
@@ -127,8 +127,8 @@ class StoredLog:
         )
 
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
-        """The offset after as many batches as fit in `bytes_max` bytes, at least one, but at most
-        `end`; and their approximate size in bytes."""
+        """The offset after as many batches as fit in `bytes_max` bytes, but at least one batch; and
+        their approximate size in bytes. The offset is at most `end`."""
         offset, taken = start, 0
         for file in self._log.segments:
             if offset >= end or taken >= max(1, bytes_max):
@@ -144,7 +144,7 @@ class StoredLog:
         return (offset if taken else end), taken
 
     def is_damaged_at_end(self) -> bool:
-        """Whether something follows `end_offset` that is not the end of a log."""
+        """Whether damage follows `end_offset`, and not the end of the log."""
         last = self._log.segments[-1:]
         if not last or not is_last(last[0]):
             return False
@@ -172,7 +172,7 @@ class StoredLog:
         """Reads the last batch, unless it was read before."""
         segments = self._log.segments
         end = max(self.start_offset, segments[-1].base_offset if segments else 0)
-        if segments and segments[-1].next_offset != OFFSET_MAX:  # another copy goes on
+        if segments and segments[-1].next_offset != OFFSET_MAX:  # another copy continues there
             return Tail(max(end, segments[-1].next_offset))
         for file in reversed(segments):
             if not file.size:
@@ -223,14 +223,14 @@ def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
 
 
 def _key(file: SegmentFile, offset: int) -> Hashable:
-    """The key for the header before an offset, whichever segment comes next."""
+    """The key for the header before an offset. It does not depend on the next segment."""
     return "before", replace(file, next_offset=0, is_clipped=False), offset
 
 
 class StoredLogs:
     """The logs below some paths, at least one of which is not mounted."""
 
-    costs = True  # a new look needs requests to a store
+    costs = True  # a refresh needs requests to a store
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -243,13 +243,13 @@ class StoredLogs:
         """Does nothing: no file is open."""
 
     def refresh(self) -> dict[TopicPartition, tuple[StoredLog, int]]:
-        """Lists the logs again. FileNotFoundError: there is nothing below the paths, and never was.
+        """Lists the logs again. FileNotFoundError: there is no log below the paths, and never was.
         StoreError."""
         return attempted(lambda is_final: self._opened(self._listed(is_final=is_final)))
 
     def _listed(self, *, is_final: bool) -> list[PartitionLog]:
-        """The logs. FileNotFoundError: there is nothing below the paths, and this is not the final
-        attempt, or there never was; or an object was removed during the listing."""
+        """The logs. FileNotFoundError: an object was removed during the listing, or there is no log
+        below the paths. The latter is accepted at the final attempt, if there were logs before."""
         options = self._options
         self._cache.next_round()
         try:
@@ -284,8 +284,8 @@ class StoredLogs:
 
 def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     """The offset after as many batches from `offset` on as fit in `bytes_max` bytes, but at least
-    one; and their approximate size in bytes. The segment's index limits how exact this is. Without
-    an index it is the whole segment."""
+    one batch; and their approximate size in bytes. A segment in a store is cut only at index
+    entries. Without an index, the result is the whole segment."""
     if not file.blobs or file.is_gzipped:
         return _hopped(file, offset, bytes_max)
     with closing(Blocks(file.blob_of_log, file.size)) as blocks:
@@ -307,7 +307,7 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
 
 def _hopped(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     taken = 0
-    # the task that reads them reports the position
+    # The task that reads the batches reports damage.
     with headers_near(file, offset) as headers, suppress(CorruptRecordsError):
         for header in headers:
             if header.last_offset < offset:

@@ -23,11 +23,11 @@ from .audit_segment import STRETCHES, Share, Task, audit_segments
 
 TASK_SIZE: Final = (
     256 * MiB
-)  # a task costs 0.1 s by itself: small segments of a partition share one
-SAMPLED_SIZE: Final = 32 * MiB  # the same if all of it is converted
+)  # a task costs 0.1 s by itself, so small segments of a partition share a task
+SAMPLED_SIZE: Final = 32 * MiB  # the same limit if tasks convert all of their segments
 DAMAGES_MAX: Final = 5  # per partition, in the report
 
-# The counts and sizes of a share: those that are 0 without a batch.
+# The counts and sizes of a share. Without a batch, all of them are 0.
 SUMS: Final = tuple(field.name for field in fields(Share) if field.default == 0)
 COST: Final = pa.struct(
     [
@@ -69,7 +69,8 @@ def audit(
     magic.
 
     `everything`: all records are read and converted, not a sample. `verify_crc`: the checksums of
-    all batches are verified, not only those of the sample. Each action runs it again."""
+    all batches are verified, not only those of the sample. Each Spark action runs the audit
+    again."""
     tasks = plan(paths, topics, everything, verify_crc)
     return _added_up(run_tasks(session, tasks, audit_segments, RESULT))
 
@@ -96,7 +97,7 @@ def absent(
     topics: Sequence[str] = (),
     step: Step = no_step,
 ) -> dict[str, int]:
-    """How many offsets no copy has, by topic, according to the headers."""
+    """The number of offsets that no copy has, by topic, according to the headers."""
     found = gap_report.run(session, paths, topics=topics, verify_crc=False, step=step)
     return gap_report.absent_offsets(found)
 
@@ -137,7 +138,8 @@ def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task
 
 
 def _added_up(rows: DataFrame) -> DataFrame:
-    """Sums by partition, format and codec. Offsets missing between two segments are a gap, too."""
+    """Sums by partition, format and codec. Offsets missing between two segments also count as a
+    gap."""
     before = (
         Window.partitionBy("topic", "partition")
         .orderBy("segment", F.col("segments").desc())

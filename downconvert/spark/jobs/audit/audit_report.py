@@ -34,7 +34,7 @@ NOTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The paths, the command, and whether it was a sample, for the head of the report."""
+    """The paths, the command, and whether the audit was of a sample, for the head of the report."""
 
     paths: Sequence[str]
     command: str
@@ -93,7 +93,8 @@ def _lead(topics: Sequence[Topic], heading: Heading) -> str:
 
 
 def _readiness(topics: Sequence[Topic]) -> Iterator[str]:
-    """Reasons against brokers that neither serve old clients nor write old formats."""
+    """Reasons not to upgrade to Kafka 4, which neither serves old clients nor writes old
+    formats."""
     old = sorted((t for t in topics if not t.is_ready), key=lambda t: -t.old_bytes)
     yield "<section><h2>Ready for Kafka 4?</h2>"
     yield (

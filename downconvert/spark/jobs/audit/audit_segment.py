@@ -1,10 +1,9 @@
 """Audits one segment: its content, and the costs and losses of old consumers. This file does not
 use Spark.
 
-All headers are read, and all checksums are verified unless that is switched off. A sample of
-records is read and converted: stretches of a MiB, spread over the segment, of each format and
-codec. A row has the figures of the sample and the sample's size in bytes, so sums of rows can be
-scaled.
+All headers are read. All checksums are verified, unless that is switched off. Of each format and
+codec, a sample is read and converted: stretches of a MiB, spread over the segment. A row has the
+figures of the sample and its size in bytes, so sums of rows can be scaled.
 
 Not here: summing (audit.py), the report (audit_report.py)."""
 
@@ -43,9 +42,9 @@ SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger on
 class Task:
     """Segments of one partition's directory to read, by base offset.
 
-    stretches: how many are sampled of each format and codec; 0: everything is. verify_crc: whether
-    all batches' checksums are verified, so that all bytes are read. log: where the segments are, if
-    not in a mounted directory."""
+    stretches: the number of samples of each format and codec; 0: everything is read. verify_crc:
+    whether all batches' checksums are verified, so that all bytes are read. log: the place of the
+    segments, if they are not in a mounted directory."""
 
     topic: str
     partition: int
@@ -61,7 +60,7 @@ class Task:
         return 0 if self.log is None else self.log.start_offset
 
     def end_of(self, segment: Segment) -> int:
-        """The offset from which on records of a segment are read from another copy."""
+        """The end offset of a segment. Records from there on are read from another copy."""
         files = () if self.log is None else self.log.segments
         ends = (
             min(file.next_offset, file.valid_until)
@@ -86,8 +85,8 @@ class Cost:
 
 @dataclass(slots=True)
 class Share:
-    """The batches of one format and codec in a segment. Figures of the whole segment are in the
-    first of its shares only, so sums over all are right."""
+    """The batches of one format and codec in a segment. Only the first share of a segment has the
+    figures of the whole segment, so sums count them once."""
 
     topic: str
     partition: int
@@ -95,7 +94,7 @@ class Share:
     magic: int | None = None  # None: the segment holds no batch
     codec: str = ""
     segments: int = 0
-    log_bytes: int = 0  # of the file, without what is read from another copy
+    log_bytes: int = 0  # of the file, without bytes whose offsets are read from another copy
     tail_bytes: int = 0  # after the last good batch
     first_offset: int | None = None  # None if unknown: in compressed v0 and v1
     next_offset: int | None = None
@@ -105,7 +104,7 @@ class Share:
     batches: int = 0
     bytes: int = 0
     records: int = 0
-    uncounted_bytes: int = 0  # of compressed v0 and v1, whose headers have no count
+    uncounted_bytes: int = 0  # of compressed v0 and v1 messages: their headers do not count records
     oldest: int | None = None  # milliseconds, of batches' highest timestamps
     newest: int | None = None
     control_batches: int = 0
@@ -158,8 +157,8 @@ class _Look:
     def __init__(
         self, log: Log, segment: Segment, first: Share, start_offset: int, end_offset: int
     ) -> None:
-        """`start_offset`: of the log; records before it were deleted. `end_offset`: records from
-        there on are left out."""
+        """`start_offset`: the log's start; records before it were deleted. `end_offset`: records
+        from there on are left out."""
         self._log = log
         self._start = start_offset
         self._end = end_offset
@@ -285,7 +284,7 @@ class _Look:
         try:
             records, payload, with_headers = _read(piece)
             costs = [_cost(piece, to_magic) for to_magic in (V1, V0)]
-        except RecordTooLargeError:  # valid, but too rare to be sampled
+        except RecordTooLargeError:  # the stretch is valid; such records are too rare to matter
             return
         except RecordsError as error:
             self._damaged(error)
@@ -302,8 +301,8 @@ class _Look:
 
 
 def _read(piece: FileRecords) -> tuple[int, int, int]:
-    """The number of records, the bytes of their contents, and how many have headers. Verifies
-    checksums."""
+    """The number of records, the bytes of their contents, and the number of records with headers.
+    Verifies checksums."""
     count = payload = with_headers = 0
     for record in read(piece, record_size_max=SAMPLED_RECORD_MAX):
         count += 1

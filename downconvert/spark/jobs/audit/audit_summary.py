@@ -1,9 +1,9 @@
 """An audit by topic: contents, costs and losses of old consumers, and obstacles to Kafka 4.
 
-Brokers of Kafka 4 no longer serve clients that read old formats, and no longer write these. Figures
+Brokers of Kafka 4 no longer write old formats, and no longer serve clients that read them. Figures
 of a sample are scaled to all bytes of its format and codec.
 
-Not here: where the rows come from (audit.py), the report (audit_report.py)."""
+Not here: making the rows (audit.py), the report (audit_report.py)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -51,8 +51,8 @@ class Topic:
 
     shares: bytes by format and codec. records: from batch headers; for compressed v0 and v1
     estimated from the sample. Losses (`headers`, `zstd`, …) count what clients of old formats
-    miss. missing_offsets: offsets without a record, including compacted ones. absent_offsets: those
-    that no copy has, and no compaction has removed."""
+    miss. missing_offsets: offsets without a record, including compacted ones. absent_offsets:
+    offsets that no copy has, although compaction has not removed them."""
 
     name: str
     partitions: int = 0
@@ -113,8 +113,8 @@ class Topic:
 
 
 def summarise(rows: Iterable[Row], absent: Mapping[str, int] = NOTHING) -> list[Topic]:
-    """The topics of an audit's rows, by their names. `absent`: how many offsets no copy has, by
-    topic."""
+    """The topics of an audit's rows, ordered by name. `absent`: the number of offsets that no copy
+    has, by topic."""
     topics: dict[str, Topic] = {}
     partitions: dict[str, set[int]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Selects the stretches of a segment that are measured, if not all of it is.
+"""Selects the stretches of a segment that are measured, unless the whole segment is measured.
 
 Not here: measuring them (audit_segment.py)."""
 
@@ -26,7 +26,8 @@ class Sample:
     """Selects the stretches of a segment to measure."""
 
     def __init__(self, size: int, stretches: int) -> None:
-        """`stretches`: how many of each kind, of a segment of `size` bytes; 0: everything."""
+        """`size`: of the segment in bytes. `stretches`: the number for each format and codec; 0
+        selects everything."""
         self.stretches: list[Stretch] = []
         is_small = size <= stretches * STRETCH_SIZE
         self._every = 0 if is_small or not stretches else size // stretches

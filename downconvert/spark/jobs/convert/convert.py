@@ -1,8 +1,8 @@
 """Converts segments from any format to another, on Spark: one task per segment.
 
-The target is a directory that all executors see under one name, on this machine or shared, or a
-folder of an object store. It may be read during the run: files there are complete. A second run
-converts the remaining segments, and compares the others with the digests in their notes.
+The target is a directory that all executors see under one name, or a folder of an object store. It
+may be read during the run, because its files are always complete. A second run converts the
+remaining segments, and compares the others with the digests in their notes.
 
 Not here: the work of a task (convert_segment.py), the notes (manifest.py)."""
 
@@ -117,7 +117,8 @@ def run(
     """Converts the segments below `paths` that are not converted yet.
 
     JobError: there is nothing to convert, or the target is unsuitable. Segments that cannot be
-    converted are counted, and are in the manifest, which is written even if the run fails."""
+    converted are counted, and noted in the manifest. The manifest is written even if the run
+    fails."""
     if is_stored(target):
         return _run_to_store(session, paths, pinned(target), settings, topics, step)
     into = named(target).absolute()
@@ -220,7 +221,7 @@ def _check(target: Path, settings: Settings) -> None:
     if not target.exists() or not any(target.iterdir()):
         return
     if not (target / MANIFEST).exists():
-        if any(target.glob("*/*.converted.json")):  # of an unfinished run
+        if any(target.glob("*/*.converted.json")):  # notes of an unfinished run
             return
         raise JobError(f"{target} holds other things: name a new directory, or an earlier target")
     known = next((entry.settings for entry in read_manifest(target)), str(settings))
@@ -267,8 +268,8 @@ def summary_of(results: DataFrame) -> Summary:
 def _copy_directory_files(paths: Sequence[str], target: Path, settings: Settings) -> None:
     """Copies the files that a broker keeps beside its partitions, if the source is one directory.
 
-    The marker of a clean shutdown is not copied, so a broker that starts on the result recovers its
-    logs. It also has to find the ends of logs from which batches were left out."""
+    The marker of a clean shutdown is not copied. A broker that starts on the result then recovers
+    its logs, and finds the new ends of logs from which batches were left out."""
     directories = [Path(path) for path in _mounted(paths)]
     if len(directories) != 1 or len(paths) > 1 or not (directories[0] / META_PROPERTIES).exists():
         return

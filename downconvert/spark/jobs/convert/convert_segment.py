@@ -39,8 +39,8 @@ BUFFER_SIZE: Final = 1024 * 1024  # bytes of small pieces, before they are writt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One segment of a partition's directory, and the directory for the result. `log`: the source,
-    if it or the result is not in a mounted directory (convert_stored.py)."""
+    """One segment of a partition's directory, and the directory for the result. `log`: the source
+    log, if the source or the result is not in a mounted directory (convert_stored.py)."""
 
     topic: str
     partition: int
@@ -56,10 +56,10 @@ class Task:
 
 
 def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
-    """Converts a segment, unless it is converted already. If it cannot be converted, the entry has
-    the reason.
+    """Converts a segment, unless it is converted already. If it cannot be converted, the entry
+    states the reason.
 
-    `attempt`: a unique name. OSError and DiskFullError: the machine failed. The target is
+    `attempt`: a unique name. OSError, DiskFullError: the machine failed, and the target is
     unchanged."""
     started = thread_time()
     target = Path(task.target)
@@ -242,7 +242,8 @@ def _verified(
 
 
 def _kept(log: Log, segment: Segment, to_magic: int) -> Iterator[Path]:
-    """Copies the other files of a segment; with the first segment, those of the partition.
+    """Copies the other files of a segment. With the first segment, it also copies the files of the
+    partition.
 
     v0 and v1 have neither transactions nor producers nor leader epochs."""
     directory = segment.path().parent

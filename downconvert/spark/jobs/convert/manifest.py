@@ -1,7 +1,7 @@
 """The manifest of a conversion: the result for each segment, with digests.
 
-A task writes a note for each segment that it has converted or could not convert. All notes, one per
-line, are the manifest of the directory. A note has the size and digest of a file. Brokers ignore
+A task writes a note for each segment, whether it could convert it or not. The manifest of the
+directory has all notes, one per line. A note has the size and digest of a file. Brokers ignore
 notes and manifest because of their suffixes.
 
 Not here: converting (convert_segment.py)."""
@@ -29,8 +29,9 @@ Verified: TypeAlias = Literal["records", "stream", "copy", ""]
 class Entry:
     """The result of one segment's conversion. Sizes are bytes, digests SHA-256.
 
-    status: "kept" was converted by an earlier run and is unchanged; "failed" has a reason in
-    `error`. settings: of the conversion.
+    status: "kept" means that an earlier run converted the segment and it is unchanged. "failed" has
+        a reason in `error`.
+    settings: of the conversion.
     records: of the result, as compared; -1 if they were not counted.
     control_batches, aborted_batches: of the source. v0 and v1 cannot hold control batches. Aborted
         batches are left out if the settings say so.
@@ -59,7 +60,7 @@ class Entry:
     verified: Verified = ""
     error: str = ""
     cpu_seconds: float = 0.0
-    peak_memory: int = 0  # the task's process's peak so far, in bytes; 0: not known
+    peak_memory: int = 0  # bytes; the peak of the task's process so far; 0: not known
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

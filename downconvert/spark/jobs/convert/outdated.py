@@ -1,8 +1,9 @@
 """Refuses a target with segments that their source no longer has.
 
-A log that was cleaned, truncated or recreated since an earlier run has other segments than then. If
-both were in the target, a broker would read offsets twice, or records that a later leader has
-truncated. Segments before the first one of the source stay: retention has deleted those there.
+A log that was cleaned, truncated or recreated since an earlier run now has other segments. If the
+target had both, a broker would read offsets twice, or read records that a later leader has
+truncated. Segments before the source's first one stay, because only retention has deleted them from
+the source.
 
 Not here: whether a segment is converted again (convert_segment.py, convert_stored.py)."""
 
@@ -18,10 +19,10 @@ from .manifest import NOTE_SUFFIX, Entry
 def check_current(
     logs: Sequence[PartitionLog], notes: Iterable[str], read: Callable[[str], Entry | None]
 ) -> None:
-    """JobError: a note is of a segment that its log no longer has.
+    """JobError: a note describes a segment that its log no longer has.
 
-    `notes`: names below the target, `topic-0/00000000000000000000.converted.json`. `read`: reads
-    one; None: it cannot be read."""
+    `notes`: names below the target, `topic-0/00000000000000000000.converted.json`. `read`: reads a
+    note, and returns None if that is impossible."""
     of_folder = {str(log.topic_partition): log for log in logs if log.segments}
     for name in sorted(notes):
         folder, _, file = name.rpartition("/")
@@ -44,7 +45,7 @@ def _is_absent(log: PartitionLog, base_offset: int) -> bool:
 
 
 def _is_of(log: PartitionLog, entry: Entry) -> bool:
-    """Whether a segment was one of this log, and not of another part of it elsewhere."""
+    """Whether a segment belonged to this log, not to another part of the partition elsewhere."""
     directories = {segment.directory for segment in log.segments}
     directories |= {log.directory, *(other.directory for other in log.others)}
     return dirname(entry.source) in directories  # noqa: PTH120 - may be a URI

@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Rewritten:
-    """Counts of what was read, and what was left out."""
+    """Counts of records and batches that were read or left out."""
 
     batches: int = 0
     records_converted: int = 0
@@ -77,8 +77,8 @@ def rewrite(
 ) -> Rewritten:
     """Writes the content of `source` as `settings` say. `aborted`: its aborted transactions.
 
-    CorruptRecordsError: damage, or bytes after the last complete batch. UnsupportedCodecError and
-    RecordTooLargeError: the policy refuses it, or it would not fit in memory."""
+    CorruptRecordsError: damage, or bytes after the last complete batch. UnsupportedCodecError: the
+    policy refuses a codec. RecordTooLargeError: a record would not fit in memory."""
     found = Rewritten()
     runs = _runs(source, found, AbortedRanges(aborted))
     if settings.to_magic == V2:

@@ -12,7 +12,7 @@ from downconvert.spark.stores.stores import below, listed, read, shown, write
 
 from .manifest import MANIFEST, NOTE_SUFFIX, Entry, parse
 
-MARKER: Final = "conversion-settings.txt"  # written first: it identifies the files of killed runs
+MARKER: Final = "conversion-settings.txt"  # written first, to recognise what a killed run left
 
 
 def stored_notes(target: str) -> dict[str, str]:

@@ -42,14 +42,16 @@ def run(
 ) -> Result:
     """Adds the records below the paths to `target`: a directory, a URI, or a table.
 
-    `date` is of the record's timestamp, in UTC; null if it has none. `committed` leaves out aborted
-    records. `skip_damaged` leaves out damaged and missing records. Without `skip_damaged` these end
-    the run, and nothing that the run has written is added. A run ends at the high watermark, if one
-    is known, unless `past_high_watermark`. `repair` replaces exported records that a later leader
-    has truncated. Without `repair` these end the run. `between` has options of the data source,
-    such as `startingOffsets`: a run adds only what they select, and another run may add the rest.
-    Only one run at a time may write to a target. JobError: there is nothing below the paths, they
-    are of another cluster or topic than the target, or Spark fails."""
+    The column `date` is the day of the record's timestamp in UTC, or null. `committed` leaves out
+    aborted records. `skip_damaged` leaves out damaged and missing records. Without `skip_damaged`
+    these end the run, and none of its files is added. A run ends at the high watermark, if it is
+    known, unless `past_high_watermark` is set. `repair` replaces exported records that a later
+    leader has truncated. Without `repair` these end the run. `between` has options of the data
+    source, such as `startingOffsets`. A run adds only the records that they select, and another run
+    may add the rest. Only one run at a time may write to a target.
+
+    JobError: there is nothing below the paths, their cluster or topic is not the target's, or Spark
+    fails."""
     logs = chosen(paths, topics)
     try:
         settings = Settings(

@@ -1,6 +1,6 @@
-"""The bounds of columns in the metadata of a Parquet file: readers of tables skip files by them.
+"""The bounds of columns in the metadata of a Parquet file. Readers of tables skip files by them.
 
-Not here: writing files (export_stored.py), how a table notes it (export_delta.py)."""
+Not here: writing files (export_stored.py), the bounds in a table's commit (export_delta.py)."""
 
 from datetime import date
 from pathlib import Path
@@ -15,8 +15,8 @@ MICROSECONDS_OF_DAY: Final = 86_400_000_000
 
 
 class Column(NamedTuple):
-    """The values of a column in a file: the lowest and the highest one (None: there is none), and
-    how many are null. Timestamps are in microseconds."""
+    """The lowest and the highest value of a column in a file (None: there is no value), and the
+    number of nulls. Timestamps are in microseconds."""
 
     low: int | None
     high: int | None
@@ -24,8 +24,8 @@ class Column(NamedTuple):
 
 
 def column_of(path: Path, name: str) -> Column:
-    """The values of a column of integers, or timestamps as they are stored, from a file's
-    metadata."""
+    """The values of a column from a file's metadata. The column has integers, or timestamps in
+    their stored form."""
     footer = pq.read_metadata(path)
     number = footer.schema.to_arrow_schema().get_field_index(name)
     parts = [
@@ -38,7 +38,7 @@ def column_of(path: Path, name: str) -> Column:
 
 
 def are_dates(column: Column) -> bool:
-    """Whether all timestamps are of years that dates have."""
+    """Whether Python's dates can represent all timestamps."""
     return all(at is None or DAYS[0] <= at // MICROSECONDS_OF_DAY <= DAYS[1] for at in column[:2])
 
 

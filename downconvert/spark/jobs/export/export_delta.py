@@ -3,8 +3,8 @@
 The metadata of each commit says which offsets are in the table. Each commit also has a transaction
 of the application `kafka-segments`, so Delta refuses one of two concurrent exports. A further
 transaction for each partition has the offset after its last record as its version. Checkpoints keep
-these when old commits are cleaned up. `RESTORE` also restores the offsets, for as long as the log
-has that commit.
+these transactions when old commits are cleaned up. `RESTORE` also restores the offsets, as long as
+the log has the restored commit.
 
 Not here: which offsets are new (export.py), writing files (export_stored.py)."""
 
@@ -40,8 +40,9 @@ class DeltaTarget:
     is_complete = False  # Delta's layout: folder names are columns
 
     def __init__(self, uri: str) -> None:
-        """`uri`: a directory that all executors have, or an object store's. ModuleNotFoundError:
-        deltalake is not installed. JobError: there is something else."""
+        """`uri`: a directory that all executors have, or a folder of an object store.
+        ModuleNotFoundError: deltalake is not installed. JobError: the place holds something else
+        than a table."""
         from deltalake import DeltaTable, Schema
         from deltalake.exceptions import DeltaError
 
@@ -61,8 +62,8 @@ class DeltaTarget:
             raise foreign(self.name)
 
     def read(self, isolation: str, partitions: Sequence[TopicPartition]) -> Exported:
-        """The offsets in the last commit of an export. If it was cleaned up, those in its
-        transactions. JobError: neither is there, or another program made the table."""
+        """The offsets in the last commit of an export, or in its transactions if that commit was
+        cleaned up. JobError: there is neither, or another program made the table."""
         restored: int | None = None
         oldest = 0
         for commit in self._commits():
@@ -76,7 +77,7 @@ class DeltaTarget:
         if self._table.transaction_version(APPLICATION) is None and self._table.file_uris():
             raise foreign(self.name)
         found = Exported(isolation)
-        if restored is not None:  # to before the first export; transactions are unchanged
+        if restored is not None:  # restored to before the first export; transactions are unchanged
             if oldest > 0:
                 raise JobError(
                     f"{self.name} was restored to version {restored}, and its log no longer says "
@@ -91,7 +92,7 @@ class DeltaTarget:
         return found
 
     def begin(self, _run_id: str) -> None:
-        """Does nothing, as `remove_lost`."""
+        """Does nothing, like `remove_lost`."""
 
     def unnoted(self, _exported: Exported) -> Unnoted:
         """None: readers see only the files of the table's commits."""
@@ -171,8 +172,8 @@ class DeltaTarget:
         return sum(count for count in counts.to_pylist() if count is not None)
 
     def _warn_of_fewer(self) -> None:
-        """Warns of fewer records than expected: without a commit of an export, a RESTORE is not
-        visible."""
+        """Warns if there are fewer records than expected. If no commit of an export is left, a
+        RESTORE does not show in any other way."""
         noted, there = self._table.transaction_version(RECORDS), self._records()
         if noted is not None and there < noted:
             warnings.warn(
@@ -197,9 +198,9 @@ class DeltaTarget:
 def _statistics(file: Written) -> dict[str, Any]:
     """The statistics by which readers skip a file.
 
-    Either all columns have bounds, or none: the reader of deltalake takes a bound that is missing
-    beside others for null, and finds nothing in the file. It takes a column without a number of
-    nulls for one without nulls."""
+    Either all columns have bounds or none. If only some have, deltalake's reader takes a missing
+    bound for null, and finds nothing in the file. If a column's number of nulls is missing, the
+    reader assumes that there are none."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     for name, column in file.columns.items():

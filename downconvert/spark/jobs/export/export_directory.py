@@ -37,7 +37,7 @@ MOVING: Final = ".moving"  # the end of the name of a note whose files are being
 def directory_of(target: str) -> Path:
     """The directory of a target that is not in a store: a path, or a URI of `file`.
 
-    JobError: it has another scheme, and no host. ValueError: it is empty."""
+    JobError: the URI has another scheme, and no host. ValueError: the target is empty."""
     found = SCHEME.match(target)
     if found is None:
         return named(target).absolute()
@@ -57,8 +57,8 @@ def add_to(
 ) -> Result:
     """Adds the records of the logs that the directory lacks.
 
-    Files appear there one by one, after all of them are written. If the run dies meanwhile, the
-    next one moves the rest. JobError."""
+    Files appear there one by one, after all of them are written. If the run dies in between, the
+    next run moves the remaining files. JobError."""
     notes = DirectoryNotes(directory)
     try:
         _, written = add(
@@ -78,8 +78,8 @@ def add_to(
 class DirectoryNotes:
     """The notes of a directory. New files are written to a staging folder. When all files of a step
     are complete, a note is written under the name of that folder, and the files are moved to their
-    places. Then the note counts. So it is known of a run that dies meanwhile which offsets of which
-    logs its files have."""
+    places. Then the note counts. If a run dies in between, its note says which offsets its files
+    have."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
@@ -89,8 +89,8 @@ class DirectoryNotes:
         self._known = set(self._notes())
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """The contents with this isolation level, or with one that includes it. First moves the
-        files of a run that died while it moved them."""
+        """The contents with this isolation level, or with one that includes it. If a run died while
+        it moved its files, moves the rest of them first."""
         self._finish()
         notes = self._notes()
         self._known = set(notes)
@@ -110,8 +110,8 @@ class DirectoryNotes:
         return Unnoted(names, lambda name: (self.directory / name).read_bytes())
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
-        """Replaces each file that has such records by one without them. New files are first written
-        to the staging folder, where no reader sees what a killed run leaves."""
+        """Replaces each file that has such records by one without them. New files are written to
+        the staging folder first, so no reader sees an incomplete file of a killed run."""
         for file in _files(self.directory):
             if file.startswith(f"topic={name.topic}/"):
                 path, new = self.directory / file, self.staging / file
@@ -138,21 +138,21 @@ class DirectoryNotes:
             target = self.directory / file
             target.parent.mkdir(parents=True, exist_ok=True)
             (staging / file).replace(target)
-        os.sync()  # renames and their directories, too
+        os.sync()  # also syncs renames and their directories
 
     def _note(self, moving: Path, exported: Exported) -> None:
-        """Makes a note count whose files are in their places."""
+        """Makes a note count. Its files are in their places."""
         before = [path for path, note in self._notes().items() if is_replaced(note, exported)]
         new = self._folder / f"{uuid4().hex}{SUFFIX}"
         DISK.rename(moving, new)
         DISK.sync_directory(self._folder)
-        for path in before:  # the new note includes them
+        for path in before:  # the new note includes these
             path.unlink(missing_ok=True)
         self._known = (self._known - set(before)) | {new}
 
     def _finish(self) -> None:
-        """Moves what a run that died has left to be moved. A note that is cut off, or some of whose
-        files are lost, is removed: the run counts as one without a note."""
+        """Moves the remaining files of a run that died. A note is removed if it is cut off, or if
+        some of its files are lost. Its run then counts as one without a note."""
         for moving in sorted(self._folder.glob(f"*{MOVING}")):
             note, staging = parsed(moving.read_bytes()), self.directory / moving.stem
             if note is None:
@@ -169,7 +169,7 @@ class DirectoryNotes:
         return {path: parsed(path.read_bytes()) for path in paths}
 
     def close(self) -> None:
-        """Removes the staging folder, unless the next run is to move its files."""
+        """Removes the staging folder, unless the next run has to move its files."""
         if not self._moving.exists():
             shutil.rmtree(self.staging, ignore_errors=True)
 
@@ -181,7 +181,7 @@ def _files(directory: Path) -> list[str]:
 
 
 def archive_of(session: SparkSession, directory: Path) -> DataFrame:
-    """The records of the target. Column types are given: otherwise a topic called 7 would be read
+    """The records of the target. Column types are stated, because Spark would read a topic called 7
     as a number."""
     if not directory.exists():
         return session.createDataFrame([], EXPORTED)

@@ -40,7 +40,7 @@ class Facts(NamedTuple):
 
 
 class Truncated(NamedTuple):
-    """Exported offsets up to `end`. Those from `start` on are other records now."""
+    """Exported offsets up to `end`. In the log, offsets from `start` on are now other records."""
 
     name: TopicPartition
     start: int
@@ -57,8 +57,8 @@ def facts_of(log: PartitionLog) -> Facts:
 
 
 def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
-    """The leader epoch of the record before an offset, from its batch in any copy; -1: not known.
-    Compaction may have removed the record. Then the epoch is from the broker's checkpoint.
+    """The leader epoch of the record before an offset; -1: not known. It is read from the record's
+    batch in any copy or, if compaction has removed the record, from the broker's checkpoint.
     StoreError."""
     for file in files_with(log, offset - 1):
         found = header_of(file, offset - 1)
@@ -68,7 +68,8 @@ def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
 
 
 def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
-    """As `known_epoch`, or else that of the last batch before the offset: the log may end there."""
+    """As `known_epoch`. If that is not known, the epoch of the last batch before the offset,
+    because the log may end there."""
     known = known_epoch(log, facts, offset)
     last = [file for file in log.segments if file.base_offset < offset and file.size][-1:]
     header = last_batch(last[0]).header if known == UNKNOWN and last else None
@@ -76,8 +77,8 @@ def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
 
 
 def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | None:
-    """The exported records of a log that were truncated since; None: none are known. JobError: the
-    log is older than the export."""
+    """The exported records that a leader has truncated since; None: no such records are known.
+    JobError: the log is older than the export."""
     name = log.topic_partition
     found = None
     for end, epoch in there.epochs.get(name, {}).items():

@@ -1,8 +1,8 @@
 """Records as a table of Iceberg, in any catalog of pyiceberg.
 
-The summary of each snapshot says which offsets are in the table. The current snapshot is the one
-that counts: after a rollback an export continues where that snapshot ends. Each commit also sets
-the same text as a property of the table, for the time after these snapshots expire.
+The summary of each snapshot says which offsets are in the table. The current snapshot counts: after
+a rollback, an export continues where that snapshot ends. Each commit also stores the same text as a
+property of the table, because snapshots expire.
 
 Not here: which offsets are new (export.py), writing files (export_stored.py)."""
 
@@ -71,8 +71,9 @@ class IcebergTarget:
         return self._catalog.load_table(self.name)
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """The offsets in the current snapshot, or in the last one before it that an export has
-        made. JobError: that one is gone, and the table was rolled back since, or another program
+        """The offsets in the last snapshot that an export has made, up to the current one.
+
+        JobError: that snapshot is gone and the table was rolled back since, or another program
         made the table."""
         table = self._table
         snapshot = table.current_snapshot()
@@ -95,7 +96,7 @@ class IcebergTarget:
         return exported_of(table.properties[PROPERTY], isolation, self.name)
 
     def begin(self, _run_id: str) -> None:
-        """Does nothing, as `remove_lost`."""
+        """Does nothing, like `remove_lost`."""
 
     def unnoted(self, _exported: Exported) -> Unnoted:
         """None: readers see only the files of the table's commits."""
@@ -121,7 +122,7 @@ class IcebergTarget:
         paths = [f"{self._table.location()}/{DATA}/{one.file}" for one in files]
         before = text_of(self.read(exported.isolation))
         for tries in range(TRIES):
-            self._table.metadata.properties[RETRIES] = "0"  # of this object, not of the table
+            self._table.metadata.properties[RETRIES] = "0"  # only in this object, not in the table
             try:
                 with self._table.transaction() as change:
                     change.set_properties({PROPERTY: text})

@@ -1,8 +1,8 @@
 """Notes of an export: which offsets of which partitions the target has, in which files.
 
-Each run writes a note to the target's folder `_exported`, which readers of Parquet skip. It does so
-after all its files are in place. So a file without a note is of a killed run, or of another
-program: its offsets are read before records are added. An incomplete note is ignored.
+Each run writes a note to the target's folder `_exported`, which readers of Parquet skip. The note
+is written after all files are in place. So a file without a note comes from a killed run, or from
+another program. Its offsets are read before records are added. An incomplete note is ignored.
 
 Not here: what is exported (export.py), the notes of a target in a store
 (export_stored_notes.py)."""
@@ -145,7 +145,7 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def parsed(text: bytes) -> Exported | None:
-    """As `parse`; None: it is malformed, or cut off, as its run was killed. NoteError."""
+    """As `parse`; None: the note is malformed, or cut off because its run was killed. NoteError."""
     try:
         return parse(text)
     except ValueError:
@@ -167,7 +167,7 @@ def is_replaced(note: Exported | None, exported: Exported) -> bool:
 
 
 def overlapped(target: str) -> JobError:
-    """The error of a run that did not have the target for itself."""
+    """The error of a run that was not the only one to write to the target."""
     return JobError(
         f"{target}: another export has written to it meanwhile, and the records of this run were "
         "not added; run it again"

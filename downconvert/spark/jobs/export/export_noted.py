@@ -1,9 +1,9 @@
 """Adds records to a target that has notes: a directory, a store, or a table. A table's commits are
 its notes.
 
-A note makes all files of a step valid at once. If another copy of the logs was exported before, the
-offsets before its records are one step with a note, and the offsets after them another. Unreadable
-offsets are in no note, so a later run tries them again.
+A note makes all files of a step valid at once. If another copy of the logs was exported before, a
+run has two steps, each with a note: the offsets before the exported records, and the offsets after
+them. Notes do not contain unreadable offsets, so a later run tries them again.
 
 Not here: which offsets are new (export_plan.py), writing files (export_stored.py), the notes of a
 directory (export_directory.py), of a store (export_stored.py) and of tables (export_delta.py,
@@ -47,15 +47,15 @@ class Notebook(Protocol):
         """The contents, at least of these partitions."""
 
     def begin(self, run_id: str, /) -> None:
-        """A run begins whose files have this id in their names. If it dies, the next run removes
-        them."""
+        """Begins a run. Its files have this id in their names. If the run dies, the next run
+        removes them."""
 
     def remove_lost(self) -> None:
         """Removes the files of killed runs, unless other tools do."""
 
     def unnoted(self, exported: Exported, /) -> Unnoted:
-        """The files that `exported` does not name, although readers may see them. JobError: one
-        cannot be read."""
+        """The files that readers may see and `exported` does not name. JobError: a file cannot be
+        read."""
 
     def remove(self, name: TopicPartition, start: int, end: int, /) -> None:
         """Removes the records of a partition from an offset up to another one, which a later leader
@@ -152,7 +152,7 @@ def _known(
     name: str,
     settings: Settings,
 ) -> Exported:
-    """The target's contents for the logs as they are now. A repair is noted at once. JobError: they
+    """The target's contents for the current logs. A repair is noted at once. JobError: the contents
     are of other logs, or a later leader has truncated some of them and `repair` is not set."""
     there = notes.read(settings.isolation, [log.topic_partition for log in logs])
     check_same(there, identity_of(logs, facts, settings.isolation), name)
@@ -180,7 +180,7 @@ def _epochs_before(
     facts: Mapping[TopicPartition, Facts],
     offsets: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The leader epochs of the records before these offsets, of logs in which they are known."""
+    """The leader epochs of the records before these offsets, for logs that state them."""
     names = [log.topic_partition for log in logs]
     found = in_parallel(
         lambda log: known_epoch(log, facts[log.topic_partition], offsets[log.topic_partition]),
@@ -197,8 +197,8 @@ def _check_unchanged(
     until: Mapping[TopicPartition, int],
     epochs: Mapping[TopicPartition, int],
 ) -> None:
-    """JobError: a later leader has truncated a log since the run began. `until`: where the records
-    of this run end. `epochs`: of the last of them, before they were read."""
+    """JobError: a later leader has truncated a log since the run began. `until`: the end offsets of
+    this run. `epochs`: the leader epochs of its last records, found before they were read."""
     now = _epochs_before(logs, facts, until)
     changed = {one.name for one in changes(logs, facts, there)}
     changed |= {name for name, epoch in now.items() if epochs.get(name, epoch) != epoch}

@@ -43,8 +43,8 @@ NAMED_MAX: Final = 20  # partitions in a warning
 class Settings:
     """How records are exported. `committed`: without aborted records. `skip_damaged`: without
     unreadable records. `past_high_watermark`: up to the end of the logs. `repair`: records that a
-    later leader has truncated are replaced. `between`: only offsets or times that the data source's
-    options of these names select (BETWEEN)."""
+    later leader has truncated are replaced. `between`: options of the data source (BETWEEN). Only
+    the offsets or times that they select are exported."""
 
     committed: bool = False
     skip_damaged: bool = False
@@ -53,7 +53,7 @@ class Settings:
     between: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """ValueError: an option selects no offsets, or is malformed."""
+        """ValueError: an option is malformed, or is not one of BETWEEN."""
         unknown = sorted(name for name, _ in self.between if name not in BETWEEN)
         if unknown:
             raise ValueError(f"{', '.join(unknown)}: an export takes {', '.join(BETWEEN)}")
@@ -70,7 +70,7 @@ class Settings:
 
 class Bound(NamedTuple):
     """The offsets of a log that may be exported. `is_sound`: False if damage must end the run.
-    `log_end`: the end of the log, wherever an export may end."""
+    `log_end`: the end of the log. An export may have to end before it."""
 
     start: int
     end: int
@@ -80,8 +80,8 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run adds. `ranges`: offsets of the partitions with new records. `is_bounded` is False
-    if the end of a log is damaged and this must end the run."""
+    """The additions of a run. `ranges`: offsets of the partitions with new records. `is_bounded` is
+    False if the end of a log is damaged and this must end the run."""
 
     ranges: Mapping[TopicPartition, Range]
     is_bounded: bool = True
@@ -142,15 +142,15 @@ def plan_of(
 
 
 def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tuple[int, bool]:
-    """The offset after the last record (or the last one that is committed below `limit`); and
-    whether the end of the log is sound, that is, has no damage that must end the run."""
+    """The offset after the last record (or the last committed record below `limit`). Also whether
+    the end of the log is sound: it has no damage that must end the run."""
     if not log.segments:
         return log.start_offset, True
     last = log.segments[-1]
     if last.next_offset != OFFSET_MAX:  # another copy has the following offsets
         end, is_sound = last.next_offset, True
     else:
-        if not last.blobs:  # as it is now
+        if not last.blobs:  # reads the current size
             last = replace(last, size=last.open().size)
         header = last_batch(last).header if last.size else None
         end = last.base_offset if header is None else header.last_offset + 1
@@ -198,8 +198,8 @@ def identity_of(
 
 
 def check_same(there: Exported, identity: Exported, target: str) -> None:
-    """JobError: the target is of another cluster, or of a topic that was created anew: there the
-    same offset is another record."""
+    """JobError: the target is of another cluster, or a topic was created anew since the export. The
+    same offsets are other records then."""
     if there.cluster_id and identity.cluster_id and there.cluster_id != identity.cluster_id:
         raise JobError(
             f"{target} holds records of the cluster {there.cluster_id}, and these logs are of "
@@ -216,7 +216,7 @@ def check_same(there: Exported, identity: Exported, target: str) -> None:
 def changes(
     logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
 ) -> list[Truncated]:
-    """The exported records that were truncated since."""
+    """The exported records that later leaders have truncated."""
     known = [log for log in logs if there.epochs.get(log.topic_partition)]
     found = in_parallel(
         lambda log: truncated(log, facts[log.topic_partition], there),

@@ -96,7 +96,7 @@ class Task:
     run_id: str
     number: int
     held: Mapping[TopicPartition, Runs]  # offsets that are left out
-    is_complete: bool = False  # whether files also have the columns in their folders' names
+    is_complete: bool = False  # whether files also have the columns `topic` and `date`
 
     def __str__(self) -> str:
         return f"{self.splits[0].segment.directory}, segment {self.splits[0].segment.base_offset}"
@@ -114,10 +114,11 @@ def write_records(
     is_complete: bool = False,
 ) -> tuple[list[Written], Lost]:
     """Writes the records that the options select. Returns the files, which have no note yet, and
-    the unreadable offsets, if the options let these pass.
+    the unreadable offsets, if the options tolerate them.
 
-    `target`: a URI, or a directory that all executors have. `run_id`: in the files' names. `held`:
-    offsets that are left out. `is_complete`: files also have the columns `topic` and `date`."""
+    `target`: a URI, or a directory that all executors have. `run_id`: a part of the files' names.
+    `held`: offsets that are left out. `is_complete`: files also have the columns `topic` and
+    `date`."""
     tasks = [
         Task(splits, options, target, run_id, number, _of(splits, held), is_complete)
         for number, splits in enumerate(plan_logs(logs, options, EVERYTHING))
@@ -186,7 +187,7 @@ def write_task(task: Task) -> Iterator[Json]:
 
 
 def _lost(split: Split, report: Json) -> Json:
-    """The unreadable offsets of a split, or all of its segment's if they are not known."""
+    """The unreadable offsets of a split; all offsets of its segment if they are not known."""
     file = split.segment
     start, end = report["startOffset"], report["endOffset"]
     start = max(split.first_offset, file.base_offset) if start is None else start
@@ -224,10 +225,10 @@ class _Files:
     _size: int = 0
 
     def add(self, topic: str, batch: Any) -> None:
-        """Adds the records of a batch. Few are in memory at a time."""
+        """Adds the records of a batch. At most HELD_MAX bytes stay in memory."""
         days = batch.column("timestamp").cast(pa.date32())
         has_none = pc.equal(batch.column("timestampType"), NO_TIMESTAMP_TYPE)
-        number = days.cast(pa.int32())  # timestamps may be of years outside the range of dates
+        number = days.cast(pa.int32())  # Python's dates do not reach all years of timestamps
         beyond = pc.or_(pc.less(number, DAYS[0]), pc.greater(number, DAYS[1]))
         has_none = pc.or_kleene(has_none, beyond)
         days = pc.if_else(has_none, pa.scalar(None, pa.date32()), days)

@@ -1,9 +1,9 @@
 """The notes of an export to an object store. One atomic write makes all files of a run valid.
 
-After all tasks have ended, a note is written as a last object, with the names of the run's objects
-and the offsets. So readers of the notes see all files of a run or none. An object says that a run
-has begun. If there is no note of that run, it was killed: the next run removes its files, and
-writes their records again.
+After all tasks have ended, the run writes its note: one object with its files' names and their
+offsets. So readers of the notes see all files of a run or none. Before its first file, a run writes
+an object that says that it has begun. If such a run has no note, it was killed. The next run then
+removes its files, and writes their records again.
 
 Not here: the files (export_stored.py), the contents of a note (export_manifest.py)."""
 
@@ -30,7 +30,7 @@ from .export_manifest import FOLDER, SUFFIX, Exported, is_replaced, merged, over
 from .export_stored import ROWS, Written
 from .export_unnoted import Unnoted, is_seen, without_offsets
 
-# Files of a run, also those that a killed task has left unfinished in HDFS (stores.write).
+# Files of a run, including unfinished ones of a killed task in HDFS (stores.write).
 OF_RUN: Final = re.compile(
     r"topic=[^/]+/date=[^/]+/\.?part-([0-9a-f]{32})-[0-9]{6}\.parquet(\.part)?"
 )
@@ -61,8 +61,8 @@ class StoredNotes:
         return merged(self._notes.values(), isolation)
 
     def remove_lost(self) -> None:
-        """Removes the files of runs that have begun, and have no note. Renames files that a killed
-        run has rewritten, and not renamed."""
+        """Removes the files of runs that have begun and have no note. If a killed run has rewritten
+        files and not renamed them yet, renames these."""
         named = {file for note in self._notes.values() if note is not None for file in note.files}
         for file in named - self._names.keys():
             folder, _, name = file.rpartition("/")
@@ -108,8 +108,8 @@ class StoredNotes:
         self._notes[note] = exported
 
     def _check_alone(self) -> None:
-        """JobError: there is a note of another run, or another run has removed this one's files as
-        those of a killed run. Then the next run removes the rest of them."""
+        """JobError: there is a note of another run, or another run took this one for killed and has
+        removed its files. The next run removes the rest of them."""
         try:
             there = {_path(one.uri) for one in listed(below(self._target, FOLDER))}
         except FileNotFoundError:

@@ -1,8 +1,7 @@
-"""Offsets in files of a target: those of files that no note names, and those to remove.
+"""Reads the offsets of files that no note names, and removes offsets from files.
 
-A file without a note is of a run that died, or of another program. Its offsets are read, and
-records with these offsets are not added again. A note names such a file as soon as all of its
-offsets are exported.
+A file without a note comes from a run that died, or from another program. Records with its offsets
+are not added again. A note names such a file as soon as all of its offsets are exported.
 
 Not here: the notes (export_manifest.py), the tasks that leave offsets out (export_stored.py)."""
 
@@ -29,10 +28,10 @@ Runs: TypeAlias = NDArray[np.int64]
 
 
 class Unnoted:
-    """The offsets of such files, by file and partition."""
+    """The offsets of files that no note names, by file and partition."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], bytes]) -> None:
-        """`names`: of files below the target. JobError: one cannot be read."""
+        """`names`: of files below the target. JobError: a file cannot be read."""
         names = list(names)
         found = in_parallel(lambda name: _runs_in(name, read(name)), names)
         self._files = dict(zip(names, found, strict=True))

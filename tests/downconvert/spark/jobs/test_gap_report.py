@@ -1,12 +1,17 @@
 """Each gap of a log is a row: which offsets, in which state, and why."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from downconvert.spark.jobs.gap_report import absent_offsets, joined, look, plan_of
+from downconvert.spark.jobs import gap_report
+from downconvert.spark.jobs.gap_report import absent_offsets, joined, look, plan_of, run
 from downconvert.spark.jobs.jobs import JobError, Json
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.in_process import SESSION
 from tests.downconvert.spark.logs.test_completeness import BATCHES, rolled
 from tests.downconvert.storage.logs import batch, segment
 
@@ -105,3 +110,62 @@ def test_gaps_are_joined_within_a_partition_a_state_and_known_offsets() -> None:
     assert absent_offsets(found) == {"a": 5 + 7 + 2}
     assert len(joined([gap(None, None, "torn"), gap(None, 3, "torn")])) == 2
     assert len(joined([gap(0, 5, "torn", 1), gap(5, 9, "torn", 2)])) == 2
+    assert len(joined([gap(0, 5, "torn", 1), gap(5, 9, "torn", 1) | {"topic": "b"}])) == 2
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Gaps of each kind, of no two sizes: two copies of three partitions of two topics. Both of the
+    first topic have records that a later leader has truncated."""
+    for broker, last, epochs in (("b1", (0, 0), "1\n0 0\n"), ("b2", (1, 1), "2\n0 0\n1 40\n")):
+        (tmp_path / broker).mkdir()
+        for number, count in ((0, 3), (4, 5)):
+            old, lost = batch(*range(30), leader_epoch=0), batch(*range(40), leader_epoch=0)
+            new = batch(*range(40, 40 + count - last[0]), leader_epoch=last[0])
+            one = tmp_path / broker / f"a-{number}"
+            segment(one, 0, lost if number else old)
+            segment(one, 40, new)
+            (one / "leader-epoch-checkpoint").write_text(f"0\n{epochs}")
+    broken = bytearray(batch(0, 1, leader_epoch=0))
+    broken[-2] ^= 1
+    segment(tmp_path / "b2" / "b-2", 0, bytes(broken), batch(2, leader_epoch=0))
+    segment(tmp_path / "b2" / "b-2", 9, batch(9, leader_epoch=0))
+    return tmp_path
+
+
+A0 = [("a", 0, 30, 40, "missing"), ("a", 0, 40, 43, "superseded")]
+A4 = [("a", 4, 40, 45, "superseded")]
+DAMAGED, ABSENT = ("b", 2, 0, 2, "damaged"), ("b", 2, 3, 9, "missing")
+
+
+@pytest.mark.filterwarnings("ignore:copies of a-. differ")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [*A0, *A4, DAMAGED, ABSENT]),
+        ({"topics": ["b"]}, [DAMAGED, ABSENT]),
+        ({"topics": ["nothing", "?"], "verify_crc": False}, [*A0, *A4, ABSENT]),
+        ({"compacted": ["b"]}, [*A0, *A4, DAMAGED]),
+        ({"compacted": ["a"], "topics": ["a"]}, [A0[1], *A4]),
+        ({"verify_crc": False, "compacted": ["b"]}, [*A0, *A4]),
+    ],
+)
+def test_a_run_reports_what_its_options_ask_for(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected: list[Any]
+) -> None:
+    """Rows of tasks come in any order."""
+
+    def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
+        rows = [row for task in reversed(tasks) for row in work(task)]
+        found = [SimpleNamespace(asDict=lambda row=row: row) for row in rows]
+        return SimpleNamespace(collect=lambda: found)
+
+    monkeypatch.setattr(gap_report, "run_tasks", in_process)
+    monkeypatch.setattr(gap_report, "watched", lambda *_, **__: nullcontext())
+    paths = [str(logs / "b1"), str(logs / "b2")]
+    rows = run(SESSION, paths, **options)
+    names = ("topic", "partition", "from", "to", "state")
+    assert [tuple(row[name] for name in names) for row in rows] == expected
+    for row in rows:
+        directory = logs / ("b1" if row["state"] == "superseded" else "b2")
+        assert str(directory / f"{row['topic']}-{row['partition']}") in row["why"]

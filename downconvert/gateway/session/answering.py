@@ -39,8 +39,8 @@ def versions_unsupported(header: Header, offered: range) -> Answer:
 
 
 def over_limit(header: Header, reason: str) -> Reply:
-    """The end of a connection beyond its client's limits. ApiVersions says so with Kafka's error,
-    after which clients connect again. No other request has a place for it in all versions."""
+    """Ends a connection beyond its client's limits. The response to ApiVersions has Kafka's error,
+    after which clients connect again. Other requests have no field for an error in all versions."""
     ends = HangUp(reason, is_over_limit=True)
     if header.api is not ApiKey.ApiVersions or header.version not in VERSIONS:
         return ends
@@ -61,5 +61,5 @@ def raw_token(token: bytes) -> bytearray:
 
 
 def whole(frame: memoryview, size: int) -> Generator[Whole, memoryview, memoryview]:
-    """The whole frame of a request. `frame`: it, or its beginning."""
+    """The whole frame of a request. `frame`: the frame, or its beginning."""
     return (yield Whole()) if len(frame) < size else frame

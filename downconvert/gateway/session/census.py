@@ -1,8 +1,8 @@
 """Counts which clients use old versions: the APIs and versions of every client, and conversions.
 
-Brokers do not report this. It is the list of clients to upgrade. Its size is bounded, because a
-client may use another client id in every request, and a scheduler gives its pods new names for
-years. If it is full, clients that need the gateway are kept longest:
+Brokers do not report this. The census is the list of clients to upgrade. Its size is bounded,
+because a client may use a new client id in every request, and a scheduler keeps giving its pods new
+names. When the census is full, clients that need the gateway are kept longest:
 
 1. Clients that do not need the gateway are counted as `(others)`, least recently seen first.
 2. If none of these is left, ids that differ only in generated parts are merged, and then ids with
@@ -24,7 +24,7 @@ from .client_names import ANY, pattern_of, prefix_of
 from .headers import NAMES
 
 KEYS_MAX: Final = 10_000
-ROOM: Final = 10  # one of so many rows is free after clients were merged
+ROOM: Final = 10  # after a merge, one row in so many is free
 VERSIONS: Final = range(64)  # of requests; no API has as many
 UNKNOWN_KEYS: Final = 256  # unknown API keys below this are counted separately
 KNOWN_APIS: Final = {*NAMES.values(), *(f"API {key}" for key in range(UNKNOWN_KEYS))}
@@ -39,7 +39,7 @@ class ClientKey(NamedTuple):
     address: str
     api: str
     version: int
-    principal: str = ""  # its proved identity, or the rule for its address
+    principal: str = ""  # the proved identity, or the rule for the address
     rule: str = ""  # the rule that matches it
     tls: str = ""  # its TLS version, as OpenSSL names it
 
@@ -49,12 +49,12 @@ class ClientUse:
     """The counts of one ClientKey. Times in seconds since the epoch."""
 
     requests: int = 0
-    translated: int = 0  # requests that the cluster does not accept or serve unchanged
+    translated: int = 0  # requests that cannot be passed on unchanged
     records_converted: int = 0
     bytes_converted: int = 0  # converted bytes that were sent
     first_seen: float = inf
     last_seen: float = 0.0
-    merged: int = 1  # keys that this was counted for
+    merged: int = 1  # how many keys these counts cover
 
     def add(self, other: "ClientUse") -> None:
         """Adds the counts of another key."""
@@ -118,7 +118,8 @@ class ClientCensus:
             use.bytes_converted += sent
 
     def recoded(self, key: ClientKey, sent: int) -> None:
-        """Adds an answer whose records got another codec. The cluster accepts such requests."""
+        """Adds an answer whose records got another codec, for a request that the cluster
+        accepts."""
         with self._lock:
             use = self._known(key)
             use.translated += 1
@@ -131,7 +132,7 @@ class ClientCensus:
             return iter(sorted((self._old | self._current | self._others).items()))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One for each client, API and version, for a report or another program."""
+        """One row for each client, API and version, for a report or another program."""
         return [key._asdict() | asdict(use) for key, use in self]
 
     def add(self, row: dict[str, Any]) -> None:
@@ -197,7 +198,7 @@ class ClientCensus:
             known.add(use)
 
     def _known(self, key: ClientKey) -> ClientUse:
-        """The counts that a key belongs to by now."""
+        """The counts of a key, or of the row that it was merged into."""
         for table in (self._old, self._current):
             if (found := table.get(key)) is not None:
                 return found
@@ -220,7 +221,7 @@ def _by_prefix(key: ClientKey) -> ClientKey:
 
 
 def _weight(use: ClientUse) -> tuple[int, float]:
-    """The rank of a client: by its number of requests, then by the latest."""
+    """The rank of a client: its number of requests, then the time of the last one."""
     return use.requests, use.last_seen
 
 

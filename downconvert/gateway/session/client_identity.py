@@ -1,7 +1,7 @@
 """The identity of a connection's client: what it has proved, and which rule matches.
 
-It counts as one of its client's connections from then on, and its requests are charged to its
-client's rates.
+Once the client is identified, the connection counts towards its limits, and its requests are
+charged to its rates.
 
 Not here: its login (login.py), the rules (access/identity.py), the rights that a rule grants
 (access/permissions.py)."""
@@ -33,9 +33,9 @@ class ClientIdentity:
     """The identity of one connection's client. `address`: of the client. `certificate`: the name in
     its certificate.
 
-    `identified`: the client's rule; None: not yet known. `proved`: the result of its login; None:
-    it has not logged in. `login`: None if no users are configured. `over_limit`: why its connection
-    is refused; empty: it is not."""
+    `identified`: the client's rule; None: not yet known. `proved`: the result of the login; None:
+    the client has not logged in. `login`: None if no users are configured. `over_limit`: why the
+    connection is refused; empty: it is not."""
 
     __slots__ = (
         *("_counted", "_shared", "address", "certificate", "connection", "identified", "login"),
@@ -56,7 +56,7 @@ class ClientIdentity:
         self.identified: Identified | None = None if config.identities.is_needed else config.default
         self.proved: Proved | None = None
         self.over_limit = ""
-        self._counted: str | None = None  # the name that its connection counts for
+        self._counted: str | None = None  # the name that the connection counts for
 
     @property
     def access(self) -> Access:
@@ -65,12 +65,12 @@ class ClientIdentity:
 
     @property
     def credentials(self) -> Credentials | None:
-        """The credentials with which the cluster is asked for this client."""
+        """The credentials at the cluster for this client's requests."""
         return (self.identified or self._shared.config.default).credentials
 
     @property
     def name(self) -> str:
-        """The client's name or address, which its rates are counted by."""
+        """The client's name or address, which identifies its rates."""
         return (self.identified.name if self.identified is not None else "") or self.address
 
     @property
@@ -91,25 +91,26 @@ class ClientIdentity:
 
     @property
     def refusal(self) -> str:
-        """Why a login failed, if the client was told so. It may then close without an answer."""
+        """Why a login failed, if the client was told so. The client may then close the connection
+        without an answer."""
         return "" if self.login is None else self.login.refusal
 
     def audits(self, key: int) -> bool:
-        """Whether the audit has a line for each of the client's requests of this API."""
+        """Whether the audit gets a line for each of the client's requests of this API."""
         return key in CHANGES and self._shared.audit.is_on
 
     def audit(
         self, api: ApiKey, body: Message | None, answer: Message, errors: Mapping[int, int]
     ) -> None:
-        """Writes to the audit what an answer with these errors has changed or denied."""
+        """Writes the changes and denials of an answer with these errors to the audit."""
         if (errors or api in CHANGES) and self._shared.audit.is_on:
             self._shared.audit.answered(self._fields, api, body, answer, errors)
 
     def audit_passed_on(
         self, header: Header, frame: memoryview, size: int
     ) -> Generator[Whole, Any, None]:
-        """Writes to the audit that a request is passed on, if it has a line for that. `frame`: its
-        beginning; `size`: of all of it."""
+        """Writes to the audit that a request is passed on, if its API is audited. `frame`: the
+        beginning of the request; `size`: of all of it."""
         if self.audits(header.key):
             whole = frame if len(frame) == size else (yield Whole())
             api = CHANGES[header.key]
@@ -118,7 +119,7 @@ class ClientIdentity:
 
     @property
     def _fields(self) -> dict[str, object]:
-        """The client, in a line of the audit."""
+        """The client's fields in a line of the audit."""
         return {
             "client": self.address,
             "principal": self.principal,
@@ -143,17 +144,17 @@ class ClientIdentity:
 
     @property
     def is_timed(self) -> bool:
-        """Whether the gateway's time for its requests is limited."""
+        """Whether its requests have a limit of processor time."""
         return self.access.request_percentage is not None
 
     @property
     def keeps_place(self) -> bool:
-        """Whether it may keep its place when other clients come."""
+        """Whether its connection keeps its place when other clients connect."""
         return self.identified is not None and not self.over_limit
 
     def admit(self, now: float) -> Generator[Pause, None, None]:
-        """Counts the connection of an identified client, once. It waits if its client makes
-        connections too fast. See `over_limit`."""
+        """Counts the connection of an identified client, once. Waits if the client makes
+        connections too fast. May set `over_limit`."""
         if self._counted is not None or self.over_limit:
             return
         try:
@@ -172,9 +173,9 @@ class ClientIdentity:
             self._counted = None
 
     def charge(self, api: str, received: int, sent: int, spent: float, now: float) -> float:
-        """Charges a request of `received` bytes and its answer of `sent` bytes to the client's
-        rates. The gateway has worked for `spent` seconds. Returns the seconds for which the client
-        is muted."""
+        """Charges to the client's rates a request of `received` bytes, its answer of `sent` bytes,
+        and `spent` seconds of the gateway's work. Returns the seconds for which the client is
+        muted."""
         access, quotas, who, muted = self.access, self._shared.quotas, self.name, 0.0
         if api == PRODUCE and access.producer_byte_rate is not None:
             muted = quotas.charge(who, "produce", received, access.producer_byte_rate, now)
@@ -186,8 +187,8 @@ class ClientIdentity:
         return muted
 
     def logged_in(self, reply: Reply, now: float) -> Generator[Pause, None, Reply]:
-        """Takes the login that `reply` answers, and returns the reply to send. A user that matches
-        no rule is logged in, and refused."""
+        """Takes the login that `reply` answers, and returns the reply to send. If the user matches
+        no rule, the login is valid but the client is refused."""
         assert self.login is not None
         proved = self.login.proved
         if proved is None or proved is self.proved:
@@ -199,7 +200,7 @@ class ClientIdentity:
         if self.identified is None:
             return HangUp(f"user {proved.name!r:.100}, who matches no rule", is_login=True)
         if known is not None and known != self.identified:
-            # Its cluster connection and its offered versions belong to the former rights.
+            # The connection to the cluster and the offered versions depend on the former rights.
             return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
         self._shared.audit.logged_in(self._fields)
         yield from self.admit(now)

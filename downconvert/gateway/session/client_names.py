@@ -1,12 +1,12 @@
 """Finds the common part of client ids that a scheduler generates for each start.
 
-Not here: which clients are counted by that part instead of by their id (census.py)."""
+Not here: which clients are counted by that part (census.py)."""
 
 import re
 from typing import Final
 
 ANY: Final = "*"
-PREFIX: Final = 8  # characters of a name that are kept as the last resort
+PREFIX: Final = 8  # characters of a name that the shortest form keeps
 DIGITS: Final = re.compile(r"\d+")
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PARTS: Final = re.compile(r"([-_.:/@# ]+)")  # separators, which are kept

@@ -1,9 +1,9 @@
 """The steps that a session asks its connection for. No sockets and no threads here.
 
-An exchange handles one request of a client. It is a generator. It yields what it needs: an answer
-of the cluster, the rest of the request, or a turn for conversion. It is resumed with the result,
-and returns the reply to the client. It runs on one thread at a time, and only its connection
-resumes it.
+An exchange handles one request of a client. It is a generator. It yields a step: a request to the
+cluster, reading the rest of the client's request, or a turn of conversion. The connection resumes
+it with the step's result. In the end it returns the reply to the client. It runs on one thread at a
+time.
 
 Not here: carrying out the steps (network/connection.py)."""
 
@@ -88,7 +88,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Forwards the request with this header, and its answer, byte for byte.
+    """Forwards the request with this header, and forwards its answer byte for byte.
 
     `throttle`: the position of the answer's throttle time, if the client may be muted. Nothing else
     in the answer is changed."""
@@ -100,7 +100,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleField:
-    """The position of `throttle_time_ms` in an answer: right after its header, as in Fetch."""
+    """The position of `throttle_time_ms` in an answer whose body begins with it, as in Fetch."""
 
     header_size: int  # bytes: the correlation id and, if flexible, the number of tags
 
@@ -139,7 +139,7 @@ Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
 
 
 def same(result: Result) -> Result:
-    """Makes a result that is there already."""
+    """Makes a result that is known already."""
     return result
 
 
@@ -148,8 +148,7 @@ def nothing() -> None:
 
 
 def advance(steps: Steps, make_result: Callable[[], Any]) -> Step:
-    """Resumes an exchange with the result of its last step. Returns what it yields next, or its
-    reply."""
+    """Resumes an exchange with the result of its last step. Returns its next step, or its reply."""
     try:
         return steps.send(make_result())
     except StopIteration as end:

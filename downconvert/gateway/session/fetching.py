@@ -1,10 +1,10 @@
-"""Fetch v0-v3: asked in a version that the cluster takes, answered in message format v0 or v1.
+"""Fetch v0-v3: fetches in a version that the cluster takes, and answers in message format v0 or v1.
 
-The cluster answers with the batches on its disks. Some ranges convert to nothing: markers, records
-that compaction removed, records below the fetch offset. An empty answer would leave an old client
-at that offset for ever, so the gateway reads on until there is a record or the log ends. It also
-reads on after a short range: a cluster ends a response with each segment, and some old clients
-cannot skip a gap that compaction has left between two segments.
+The cluster answers with the batches on its disks. Some ranges convert to nothing: markers, batches
+emptied by compaction, records below the fetch offset. After an empty answer, an old client would
+fetch the same offset for ever. So the gateway reads on until there is a record or the log ends. It
+also reads on after a short range: a broker's response ends with the segment, and some old clients
+cannot skip an offset gap that compaction has left between two segments.
 
 Brokers return a batch larger than its limit for the first partition of a request only. Old clients
 do not rotate their partitions, so the gateway asks for such a partition again, alone."""
@@ -35,7 +35,7 @@ from .turns import COMMITTED, Converted, Parts
 WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version with topic names instead of ids
 NO_SESSION: Final = -1
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
-CONVERTED_MAX: Final = RESPONSE_SIZE_MAX - 64 * MiB  # of an answer; the rest is for its fields
+CONVERTED_MAX: Final = RESPONSE_SIZE_MAX - 64 * MiB  # of an answer; the rest is for other fields
 
 Spooled: TypeAlias = FileRecords | MemoryRecords
 PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
@@ -48,7 +48,7 @@ class Found:
     topic: str
     version: int  # of the client's fetch
     request: Message  # of the partition
-    offset: int  # where reading continues
+    offset: int  # the next offset to read
     answer: Message | None = None  # the cluster's last one
     sends: list[Send] = field(default_factory=list)  # converted records
     used: int = 0  # bytes of the log that they come from
@@ -63,12 +63,12 @@ class Found:
         *,
         alone: bool,
     ) -> Generator[Turn, None, None]:
-        """Converts the records of the cluster's answer. Decides whether to ask for more. `room`:
-        converted bytes that the client's answer may still get."""
-        # The client has not asked for this offset, so the log was truncated meanwhile.
+        """Converts the records of the cluster's answer, and decides whether to ask for more.
+        `room`: converted bytes that the client's answer may still get."""
+        # The gateway chose this offset, not the client: the log was truncated meanwhile.
         is_truncated = self.has_advanced and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         if is_truncated or (self.sends and answer.error_code):
-            self.is_done = True  # the client gets an error with its next fetch, if it still is one
+            self.is_done = True  # if the error lasts, the client gets it with its next fetch
             return
         self.answer, self.code = answer, known_code(answer.error_code, self.version)
         records: Spooled | None = answer.records
@@ -115,7 +115,7 @@ class Found:
 
     @property
     def has_advanced(self) -> bool:
-        """Whether there were batches."""
+        """Whether reading has advanced beyond the client's offset."""
         asked: int = self.request.fetch_offset
         return self.offset > asked
 
@@ -188,9 +188,10 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
         used = sum(one.used for one in found.values() if one.sends)
         if used >= max(body.max_bytes, 1):
             break
-        wait = 0, 0  # one request waits once
+        wait = 0, 0  # only the first request may wait
         if left:
-            # A partition that got nothing along with others may get a batch alone.
+            # If no partition got anything, ask for the first one alone: then it gets even a large
+            # batch.
             asked = left if made_progress else left[:1]
         elif may_wait and _has_only_skipped(found.values()):
             # All records converted to nothing. An empty response without a wait would make the
@@ -205,7 +206,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 
 
 def _has_only_skipped(found: Iterable[Found]) -> bool:
-    """Whether there were batches, but all of them converted to nothing."""
+    """Whether there were batches, and all of them converted to nothing."""
     return all(not one.code and not one.sends for one in found) and any(
         one.has_advanced for one in found
     )

@@ -1,5 +1,5 @@
-"""When can the gateway be removed? Keeps the time of the last request that needed it, by topic and
-principal.
+"""Keeps the time of the last request that needed the gateway, by topic and principal. It shows when
+the gateway can be removed.
 
 The times outlive the process: `join` adds those of an earlier process or of another gateway. Times
 that do not fit are kept for `(others)`. So no date is lost, and none becomes earlier.
@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[str, str, float]  # topic, principal, seconds since the e
 
 
 class LastOld:
-    """The last times. Thread-safe."""
+    """The times of the last requests. Thread-safe."""
 
     def __init__(self, rows_max: int = ROWS_MAX) -> None:
         self._rows_max = rows_max
@@ -27,11 +27,11 @@ class LastOld:
         self._seen: dict[tuple[str, str], float] = {}
 
     def add_request(self, body: Message, principal: str, now: float) -> None:
-        """Notes a request that needs the gateway. `now`: the time of day."""
+        """Adds a request that needs the gateway. `now`: the time of day."""
         self.join((topic, principal[:NAME_MAX], now) for topic in _topics(body))
 
     def join(self, rows: Iterable[Row]) -> None:
-        """Adds other rows. The later time of each holds."""
+        """Adds other rows. For equal keys the later time counts."""
         with self._lock:
             for topic, principal, seconds in rows:
                 key = topic, principal

@@ -1,8 +1,8 @@
 """SASL at the gateway's own listener: a client logs in before it may ask anything else.
 
-PLAIN, SCRAM and OAUTHBEARER, in all versions of SaslHandshake and SaslAuthenticate, and tokens
-without a header after a handshake of version 0. The order of responses is Kafka's. A client whose
-token expires may log in again over the same connection [KIP-368].
+Serves PLAIN, SCRAM and OAUTHBEARER, by all versions of SaslHandshake and SaslAuthenticate, and by
+tokens without a header after a handshake of version 0. The order of responses is Kafka's. A client
+whose token expires may log in again over the same connection [KIP-368].
 
 Not here: the users (identity.py), clients that log in to the cluster through the gateway
 (relay.py)."""
@@ -39,7 +39,7 @@ class Login:
     def __init__(self, identities: Identities, address: str, failed: FailedLogins) -> None:
         self.proved: Proved | None = None
         self.claimed = ""  # the user of the last login, proved or not
-        self.refusal = ""  # of the last token; sent to the client, which may not confirm it
+        self.refusal = ""  # why the last token failed; the client has been told
         self._identities = identities
         self._address = address
         self._failed = failed
@@ -109,8 +109,8 @@ class Login:
     def _take(
         self, token: bytes, now: float
     ) -> Generator[Ask | Whole | Turn | Pause, memoryview, tuple[bytes, int]]:
-        """Returns the token to answer with and the session's lifetime in ms; 0: it has no end.
-        AuthenticationError: the login failed. It is raised after the delay for failed logins."""
+        """Returns the token to answer with and the session's lifetime in ms (0: unlimited).
+        AuthenticationError, raised after the delay for failed logins: the login failed."""
         login = self._login
         assert login is not None
         wait = login.begin(token, now)

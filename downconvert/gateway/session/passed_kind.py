@@ -1,8 +1,8 @@
 """Kinds of requests that are forwarded unchanged. A few bytes identify the kind.
 
-A connection's requests are mostly of two or three kinds: same API, version and client. All requests
-of a kind are handled alike. The session's decision for the first request holds for the next ones,
-except for the few fields that `look` reads.
+A connection's requests are mostly of two or three kinds: same API, version and client. The session
+decides how to handle the first request of a kind, and all later ones are handled alike. Only a few
+fields are read from each.
 
 Not here: deciding that a request passes (session.py), forwarding it (passing.py)."""
 
@@ -28,18 +28,19 @@ KIND: Final = slice(0, 4)  # of a frame: API and version
 CORRELATION_END: Final = 8
 START_OF_FETCH: Final = Struct(">ii")  # up to REPLICA_ID_UP_TO: replica id, longest wait in ms
 WAIT: Final = Struct(">i")
-# The end of a later fetch that continues a session unchanged. It has no tagged field, and so no
-# replica id.
+# The end of a fetch of a later version that continues a session unchanged. Without a tagged field
+# it has no replica id.
 NO_CHANGE: Final = bytes.fromhex("01 01 01 00")
 
-# Reads from a body for how many seconds the broker may wait. None: the session must examine it.
+# Reads from a request's body how many seconds the broker may wait. None: the session must examine
+# the request.
 ReadWait: TypeAlias = Callable[[memoryview], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PassedKind:
-    """One kind. rest: the header after the correlation id. api: its name, for metrics. name: with
-    the version, for log lines. client: the row of the census. client_id: for log lines."""
+    """One kind. rest: the header after the correlation id. api: the API's name, for metrics. name:
+    API and version, for log lines. client: the row of the census. client_id: for log lines."""
 
     rest: bytes
     read_wait: ReadWait
@@ -57,7 +58,8 @@ class PassedKinds(dict[bytes, PassedKind]):
     def remember(
         self, header: Header, frame: memoryview, api: str, client: ClientKey, client_id: str
     ) -> None:
-        """Adds the kind of a request that has passed. The reasons must hold for all of its kind."""
+        """Adds the kind of a request that has passed. The decision must be valid for all requests
+        of the kind."""
         read_wait = _reader_of_wait(header.api, header.version)
         rest = bytes(frame[CORRELATION_END : header.size])
         if read_wait is None or len(rest) > NAME_MAX:
@@ -69,7 +71,8 @@ class PassedKinds(dict[bytes, PassedKind]):
 
 @cache
 def _reader_of_wait(api: ApiKey | None, version: int) -> ReadWait | None:
-    """How to read a body. None: the session must examine each request of the kind."""
+    """Returns the function that reads a body. None: the session must examine each request of the
+    kind."""
     match api:
         case None:
             return lambda _: UNREAD
@@ -83,7 +86,7 @@ def _reader_of_wait(api: ApiKey | None, version: int) -> ReadWait | None:
             return partial(_with_replica_id, api, version)
         case _ if api in FIELDS or api in TIMED or api in AUTHENTICATION:
             return None
-        case ApiKey.SyncGroup:  # it waits as long as the preceding JoinGroup asked for
+        case ApiKey.SyncGroup:  # its wait depends on the preceding JoinGroup
             return None
     return lambda _: 0.0
 

@@ -1,7 +1,7 @@
 """Produce v0-v2: message sets of v0 and v1, sent to the cluster as v2 batches.
 
-They are validated and converted by the rules of a broker's own up-conversion. The cluster assigns
-the offsets. A produce is acknowledged only after the cluster has acknowledged it."""
+The records are validated and converted by the rules of a broker's up-conversion. The cluster
+assigns the offsets. The gateway acknowledges a produce only after the cluster has."""
 
 from collections.abc import Generator
 from typing import Final
@@ -16,7 +16,7 @@ from records.formats import V2
 from .exchanges import TURN, Ask, Turn
 
 FIRST_WITH_V2, FIRST_FLEXIBLE = 3, 9
-WITHOUT_ADDRESSES: Final = 9  # the newest version whose answers name no brokers
+WITHOUT_ADDRESSES: Final = 9  # the newest version with answers that name no brokers
 MESSAGE_SIZE_MAX: Final = 4 << 20  # bytes; the cluster applies its own limit, 1 MiB by default
 ANY_TIME: Final = 1 << 62  # milliseconds: the cluster checks timestamps
 TAKEN: Final = AppendConfig(
@@ -31,8 +31,8 @@ TAKEN: Final = AppendConfig(
     min_insync_replicas=1,
 )
 
-# Errors that clients of these versions do not know, and their replacements: a fatal error if
-# retrying is useless, a retriable one if it helps.
+# Errors that clients of these versions do not know, and their replacements: a retriable error if
+# retrying helps, otherwise a fatal one.
 OLD_CODES: Final = {
     ErrorCode.INVALID_RECORD: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_TIMESTAMP: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -45,7 +45,7 @@ OLD_CODES: Final = {
 
 
 def acks(frame: memoryview, position: int, version: int) -> int:
-    """The acks of a request whose body begins at `position`. The rest need not have arrived."""
+    """The acks of a request. Its body begins at `position`. The rest need not have arrived."""
     cursor = Cursor(frame, position)
     if version >= FIRST_FLEXIBLE:
         cursor.take(max(cursor.uvarint() - 1, 0))  # the transactional id
@@ -59,7 +59,7 @@ def acks(frame: memoryview, position: int, version: int) -> int:
 def produce(
     body: Message, served: range, now: float
 ) -> Generator[Ask | Turn, Message, Message | None]:
-    """The answer for the client. None: acks are 0, and something was refused.
+    """The client's answer. None: acks are 0, and some records were refused.
 
     `served`: the cluster's versions; `now`: seconds since the epoch."""
     answers: dict[tuple[str, int], Message] = {}
@@ -80,7 +80,7 @@ def produce(
             if prepared is not None:
                 partitions.append(Message(index=one.index, records=prepared.data))
                 sent.add(key)
-                if body.acks:  # until the cluster says otherwise
+                if body.acks:  # replaced by the cluster's answer
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         if partitions:
             topics.append(Message(name=topic.name, partition_data=partitions))

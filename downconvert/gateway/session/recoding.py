@@ -1,11 +1,11 @@
 """Fetch v4-v9: clients that read format v2, and are older than zstd.
 
-A cluster sends them zstd nevertheless, or error 76 if the topic's own codec is zstd. So the gateway
-asks the cluster in a version that returns any codec, and sends zstd batches in another codec.
-Everything else stays unchanged: order, offsets, transactions.
+A cluster may send zstd batches to such clients, or error 76 if the topic's codec is zstd. So the
+gateway fetches in a version that returns any codec, and sends zstd batches in another codec. Order,
+offsets and transactions stay unchanged.
 
-There are no incremental fetch sessions. The response says so, and the client then names all
-partitions each time.
+Such clients get no fetch sessions. The response says so, and the client then names all partitions
+each time.
 
 Not here: clients of older formats (fetching.py), the recoding
 (downconvert/conversion/recode.py)."""
@@ -37,8 +37,7 @@ LOST_SESSION: Final = Message(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, r
 
 
 def can_serve(version: int, served: range) -> bool:
-    """Whether clients of this version do not know zstd, and the cluster serves a version that
-    does."""
+    """Whether this version of Fetch is older than zstd, and the cluster serves one that is not."""
     return AS_ON_DISK_SINCE <= version < ZSTD_SINCE and _to_version(served) >= ZSTD_SINCE
 
 
@@ -64,9 +63,8 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 
 
 def as_it_is(body: Message, version: int) -> Asking:
-    """The client's response, with the records as the cluster sends them, and without a session.
-    With one, a client could continue another client's session and read topics that its own request
-    does not name."""
+    """The client's response, with unchanged records and without a session. With sessions, a client
+    could continue that of another client, and read topics that its own request does not name."""
     if not _leaves_session(body, version):
         return LOST_SESSION
     answer = yield Ask(ApiKey.Fetch, version, body)
@@ -78,9 +76,9 @@ def as_it_is(body: Message, version: int) -> Asking:
 
 
 def _leaves_session(body: Message, version: int) -> bool:
-    """Makes a fetch a full one. False: it is incremental. Its session began before the gateway read
-    this client's fetches, or belongs to another client. The error makes a client begin a new one.
-    """
+    """Makes the fetch a full one without a session. Returns False if it is incremental: its session
+    began before the gateway read this client's fetches, or belongs to another client. The caller's
+    error makes the client begin a new session."""
     if version >= SESSIONS_SINCE and body.session_id and body.session_epoch > 0:
         return False
     body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
@@ -88,7 +86,8 @@ def _leaves_session(body: Message, version: int) -> bool:
 
 
 def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | Turn, Message, None]:
-    """Replaces batches without records for the client by the following ones."""
+    """If a partition's batches have no record for the client, replaces them by the following
+    batches."""
     asked = {(topic.topic, one.partition): one for topic in body.topics for one in topic.partitions}
     parts = [(topic.topic, one) for topic in answer.responses for one in topic.partitions]
     for name, part in parts:
@@ -117,16 +116,16 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             if more.error_code or len(found) != 1 or found[0].error_code:
                 break  # the client gets the error with its next fetch
             if found[0].records is None or not found[0].records.size:
-                break  # only their batches lead the client on, to where it can wait
+                break  # the client needs these batches to move on to the log's end
             part.__dict__.update(found[0].__dict__)
 
 
 def _readable(
     records: Spooled | None, target_codec: str, room: int
 ) -> Generator[Turn, None, Send | bytes | memoryview]:
-    """The records unchanged, or with another codec in place of zstd. `room`: bytes that the answer
-    may still get; its first part is sent in any case. RecordsError: there is nothing to send before
-    damage or a refusal."""
+    """The records, with another codec in place of zstd. `room`: bytes that the answer may still
+    get; its first part is sent in any case. RecordsError: damage or a refusal comes before the
+    first good record."""
     if records is None or not records.size:
         return b""
     if not _may_have_zstd(records):
@@ -149,7 +148,8 @@ def _readable(
 
 
 def _may_have_zstd(records: Spooled) -> bool:
-    """Whether any batch may have zstd. True for damage: `Parts` finds the batches before it."""
+    """Whether any batch may have zstd. True if there is damage: `Parts` then finds the batches
+    before it."""
     try:
         return any(header.codec is Codec.ZSTD for header in records.batches())
     except RecordsError:

@@ -1,7 +1,7 @@
 """SASL of clients that log in to the cluster themselves, through the gateway.
 
-SaslHandshake 0 is followed by tokens without a header. To the cluster the gateway uses version 1,
-whose tokens are requests. Not here: clients that log in to the gateway (login.py)."""
+After SaslHandshake v0 come tokens without a header. The gateway uses version 1 to the cluster, and
+sends each token as a request. Not here: clients that log in to the gateway (login.py)."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from .answering import answered, raw_token, whole
 from .exchanges import Answer, Ask, HangUp, Steps
 from .headers import Header
 
-# How many frames without a header follow a SaslHandshake of version 0.
+# The number of frames without a header after a SaslHandshake of version 0.
 TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 
 

@@ -1,9 +1,9 @@
 """Translates repeated old fetches of one partition, from bytes to bytes.
 
-A client's polls differ only in correlation id and offset. The results of the first exchange hold
-for the next polls: the policy, the request to the cluster, the bytes around the records. An answer
-is made without a message object if it has one batch, several uncompressed batches, or none. The
-exchange handles any other answer, including refusals and damage.
+A client's polls differ only in correlation id and offset. So the later polls reuse results of the
+first exchange: the policy, the request to the cluster, and the bytes around the records. An answer
+with no batch, one batch, or several uncompressed batches is made without message objects. An
+exchange handles all others, including refusals and damage.
 
 Not here: the exchange (fetching.py), sending the requests (translating.py)."""
 
@@ -42,14 +42,14 @@ KIND: Final = slice(4, 8)  # of a frame with its length: API and version
 CORRELATION: Final = Struct(">i")
 CORRELATION_AT: Final = 8
 OFFSET: Final = Struct(">q")
-OFFSET_FROM_END: Final = 12  # of a fetch of one partition: its offset and its limit of bytes
+OFFSET_FROM_END: Final = 12  # a one-partition fetch ends with its offset and its limit of bytes
 LIMIT_SIZE: Final = 4
 LENGTH_SIZE: Final = 4
 THROTTLED_SINCE: Final = 1
 NOTHING: Final = -1, 0  # lengths of null and of empty records
 
-# The cluster's answer, in the newest version that names topics. Length, correlation id, no tags,
-# throttle time, error code, session.
+# The start of the cluster's answer, in the newest version that names topics: length, correlation
+# id, no tags, throttle time, error code, session.
 START: Final = Struct(">iiBihi")
 # A partition's high watermark, last stable offset, start of the log, aborted transactions,
 # preferred replica.
@@ -58,14 +58,15 @@ NO_TRANSACTIONS: Final = 0, 1  # null, or none
 NO_TAGS: Final = bytes(3)  # of the partition, the topic and the answer
 BATCH: Final = Struct(">qiiBiHi")  # up to the last offset's delta, of format 2
 BATCH_SIZE: Final = Struct(">i")
-LENGTH_END: Final = 12  # of a batch: the end of its length field, which counts the bytes after it
+LENGTH_END: Final = 12  # position in a batch where its length starts to count
 CONTROL: Final = 1 << 5  # of a batch's attributes
 CODECS: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A frame for the client, and the converted records and bytes. Some of these may be cut off."""
+    """A frame for the client. records, size: of the conversion, including bytes that were cut
+    off."""
 
     frame: bytearray
     records: int
@@ -84,8 +85,8 @@ class User:
 class RepeatedFetch:
     """The common part of polls that differ only in correlation id and offset.
 
-    user: the client that polls. wait: seconds that the cluster may wait. is_large: whether its last
-    answer was too large for `answer`."""
+    user: the client that polls. wait: seconds that the cluster may wait. is_large: whether the
+    cluster's last answer was too large for `answer`."""
 
     __slots__ = (
         *("_answer_start", "_asked", "_is_committed", "_limit", "_magic", "_offset_at", "_policy"),
@@ -135,8 +136,8 @@ class RepeatedFetch:
     def answer(
         self, data: memoryview, asked_id: int, correlation_id: int, offset: int, size_max: int
     ) -> Answered | None:
-        """Makes the client's answer, with at most `size_max` bytes of records, from the cluster's,
-        a whole frame. None: the exchange must handle it.
+        """Makes the client's answer, with at most `size_max` bytes of records, from the whole frame
+        of the cluster's answer. None: the exchange must handle it.
 
         `asked_id`: the correlation id of the request to the cluster."""
         try:
@@ -181,7 +182,7 @@ class RepeatedFetch:
         size, following = whole
         used = len(records)
         if may_join_next(used, self._limit - used) and offset < following < bound:
-            return None  # more is asked for
+            return None  # the exchange asks the cluster for more
         log = MemoryRecords(records[:size])
         converter = Converter(log, Request(self._magic, offset, self._policy))
         made = bytearray()
@@ -214,7 +215,7 @@ class RepeatedFetch:
 
 
 class RepeatedFetches(dict[bytes, RepeatedFetch]):
-    """The repeated fetches of one connection, by all bytes that are the same each time."""
+    """The repeated fetches of one connection. The key has all bytes that stay the same."""
 
     __slots__ = ()
 
@@ -245,9 +246,9 @@ class RepeatedFetches(dict[bytes, RepeatedFetch]):
 
 
 def _whole(records: memoryview) -> tuple[int, int] | None:
-    """The size of the whole batches, and the offset after them. A cluster ends a response at its
-    limit, inside a batch. None: one of them is a control batch, or one of several is compressed, or
-    there is something else."""
+    """The size of the whole batches, and the offset after them. A broker's response ends at its
+    limit, perhaps inside a batch. None: the exchange must handle the records, because one is a
+    control batch, one of several is compressed, or some bytes are no v2 batch."""
     at, following, is_compressed = 0, 0, False
     while len(records) - at >= BATCH.size:
         base, length, _, magic, _, attributes, delta = BATCH.unpack_from(records, at)
@@ -266,7 +267,7 @@ def _offset_at(ask: Ask, asked: bytearray, framed: Callable[[Ask], bytearray]) -
     assert ask.body is not None
     partition = ask.body.topics[0].partitions[0]
     offset = partition.fetch_offset
-    partition.fetch_offset = ~offset  # each of its bytes differs
+    partition.fetch_offset = ~offset  # an offset that differs in each byte
     other = framed(ask)
     partition.fetch_offset = offset
     return next(at for at, byte in enumerate(asked) if byte != other[at])

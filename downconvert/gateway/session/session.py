@@ -49,7 +49,7 @@ from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
 LOG: Final = log_of(__name__)
-THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
+THROTTLED_SINCE: Final = 1  # the first Produce and Fetch with throttle_time_ms in the answer
 CORRELATION_SIZE: Final = 4
 
 
@@ -76,19 +76,19 @@ class Session:
         self._tls = tls  # the client's TLS version
         self.address = address  # the client's
         self.advertised = advertised  # the brokers' addresses for the client
-        self.begun = 0  # exchanges; each request is one while its log lines are shown
+        self.begun = 0  # the number of exchanges so far
         self.software = self.client_id = ""
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
         self.rule, self.answer_size = "", 0  # of the last request, for metrics
-        self.passed = PassedKinds()  # kinds whose requests need not be parsed again
+        self.passed = PassedKinds()  # kinds of requests that need no parsing
         self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
         self._cluster: Message | None = None  # the broker's ApiVersions response
         self._versions: Versions
         self._translator: Translator
         self._relay = Relay()
         self._client: ClientKey | None = None  # of the last counted request
-        self._seen: tuple[object, ...] = ()  # the values that it depends on
+        self._seen: tuple[object, ...] = ()  # the values that `_client` depends on
 
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
         """Handles a request of `size` bytes. `frame`: its beginning, or all of it.
@@ -185,7 +185,8 @@ class Session:
         return is_known and not self.identity.has_fetch_rate
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """Answers an unidentified client's ApiVersions from the last response of any broker."""
+        """Answers the ApiVersions of an unidentified client, from the last response of any
+        broker."""
         if self.shared.topology.api_versions is None:
             return HangUp("the cluster has not yet said what it serves")
         self._cluster, known = self.shared.topology.api_versions, self._cluster
@@ -277,8 +278,8 @@ class Session:
         )
 
     def _says_how_long_at_its_end(self, header: Header) -> bool:
-        """Whether the request is a produce of a client with a rate. Its answer is made here: the
-        position of the throttle time depends on all fields before it."""
+        """Whether the request is a produce of a client with a rate. The gateway makes its answer,
+        because the throttle time comes after fields of variable size."""
         has_rate = self.identity.access.producer_byte_rate is not None or self.identity.is_timed
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
@@ -309,7 +310,8 @@ class Session:
         self.identity.audit(request.api, body, answer, errors)
         access = self.identity.access
         if not access.has_rates:
-            # Does not refer to the message, which would be kept while a slow client reads.
+            # The answer does not refer to the message, which would stay in memory while a slow
+            # client reads.
             return Answer(send, errors=errors)
         return Answer(send, throttled=partial(throttled, request, answer), errors=errors)
 
@@ -321,7 +323,7 @@ class Session:
             frame = yield Whole()
         body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
         if header.api is ApiKey.Metadata and header.version == 0:
-            body.topics = body.topics or None  # empty: all topics; in later versions: none
+            body.topics = body.topics or None  # v0: an empty list means all topics, later: none
         return body
 
     # --- requests that are refused
@@ -336,8 +338,8 @@ class Session:
     def _followers_refused(
         self, header: Header, frame: memoryview, size: int
     ) -> Generator[Ask | Whole, Any, Reply | None]:
-        """Refuses a client that claims to be a broker: the cluster would take its fetches for those
-        of a follower. None: it is a consumer."""
+        """Refuses a client that claims to be a broker, because the cluster would treat it as a
+        follower. Returns None for a consumer."""
         api, version = header.api, header.version
         if api is None or version > schema(f"{api.name}Request").newest:
             return None  # refused later for its version
@@ -353,13 +355,14 @@ class Session:
         return self._answered(header, replica_ids.refusal(api, body), body)
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
-        """Asks the cluster for the permitted part. Returns the permitted part of its answer."""
+        """Sends the permitted part of a request to the cluster, and returns the permitted part of
+        the answer."""
         api, version, access = header.api, header.version, self.identity.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
         topics: list[Message] = []
         question = permissions.question(api, version, body)
-        # Topics are denied if the cluster does not tell their names.
+        # If the cluster does not return a topic's name, the topic is denied.
         if question is not None and self._versions.serves(ApiKey.Metadata, question[0]):
             topics = (yield Ask(ApiKey.Metadata, *question)).topics
         permission = Permission(access, api, version, body, topics)
@@ -380,7 +383,7 @@ class Session:
         if not self._versions.passes(header.key, header.version):
             self.shared.last_old.add_request(body, self.identity.principal, now)
         elif header.api is ApiKey.Fetch:
-            self._read = body, now  # it needs the gateway if its records get another codec
+            self._read = body, now  # the fetch needs the gateway if its records get another codec
         return self._translator.ask(header, body, now, self._names(header))
 
     def _refused(self, header: Header, body: Message, answer: Message) -> Reply:

@@ -18,7 +18,8 @@ from .last_old import LastOld
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """State of clients that outlives their connections. All processes of a gateway share it."""
+    """The state of clients that outlives their connections, shared by all processes of a
+    gateway."""
 
     quotas: Ledger = field(default_factory=OwnLedger)
     failed_logins: Ledger = field(default_factory=OwnLedger)

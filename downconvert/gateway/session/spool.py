@@ -1,8 +1,8 @@
 """Holds a response of the cluster while it is read and converted: in memory, or in a file.
 
-Small responses are kept in memory, and larger ones while the process's budget has room. All others
-go to files. These have no name and are deleted with their last reference. Records in a file are
-converted from there, as on a broker."""
+Small responses are kept in memory, and so are larger ones if the process's budget has room. All
+others go to files without a name, which are deleted with their last reference. Records in a file
+are converted from the file, as on a broker."""
 
 import tempfile
 from collections.abc import Callable
@@ -52,8 +52,8 @@ class Spool:
             self._file = _Unnamed(self._directory or tempfile.gettempdir())
 
     def write(self, piece: memoryview) -> None:
-        """Adds what arrived. The first call takes time: it allocates the memory or makes the file.
-        OSError: the disk is full."""
+        """Adds received bytes. The first call is slow, because it allocates the memory or makes the
+        file. OSError: the disk is full."""
         self._open()
         end = self.received + len(piece)
         if self._file is None:
@@ -77,7 +77,7 @@ class Spool:
     def read(self, name: str, version: int, header_version: int, correlation_id: int) -> Message:
         """Parses the message. Its records are not copied: they are FileRecords or MemoryRecords.
 
-        BadRequestError: it is no such message, or the answer to another request."""
+        BadRequestError: the bytes are no such message, or answer another request."""
         if self._file is None:
             whole = MemoryRecords(self._memory)
             cursor = _SpoolCursor(memoryview(self._memory), whole.slice)

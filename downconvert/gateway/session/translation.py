@@ -1,9 +1,9 @@
 """Translates requests of versions that the cluster no longer takes.
 
-Most versions differ by fields only. A missing field gets its default. A field that only the
-client's version has is dropped. So most requests are translated by reading one version and writing
-another. Requests that need more are below or in files of their own: Fetch (fetching.py), Produce
-(producing.py), and Metadata, which is read in all versions (session.py)."""
+Most versions differ only in their fields. So most requests are translated by reading one version
+and writing another: fields that are missing get their defaults, and fields that only the client's
+version has are dropped. Requests that need more are below, or in files of their own: Fetch
+(fetching.py), Produce (producing.py), and Metadata, which is read in all versions (session.py)."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -35,10 +35,9 @@ def _by_fields(api: ApiKey, body: Message, to_version: int) -> Asking:
 def _list_offsets_v0(body: Message, to_version: int) -> Asking:
     """v0 asks for the base offsets of segments, which no later version returns.
 
-    The answer has the log's end and start instead. For a timestamp it has the offset of the first
-    record that is not older, or the log's end if there is none. That is at or after the segment's
-    base offset. So a client misses only records of that segment that are older than its
-    timestamp."""
+    Here the answer has the log's end and start. For a timestamp it has the offset of the first
+    record that is not older, or the log's end without one. That is at or after the segment's base
+    offset, so a client misses only records that are older than its timestamp."""
     answer = yield Ask(ApiKey.ListOffsets, to_version, body)
     firsts = [one for topic in answer.topics for one in topic.partitions]
     starts = yield Ask(ApiKey.ListOffsets, to_version, _at(EARLIEST, body))
@@ -98,7 +97,7 @@ def _describe_configs_v0(body: Message, to_version: int) -> Asking:
 
 def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
     """v0 read from ZooKeeper and returned an error for a partition without an offset. Old clients
-    take that error for "no offset yet", as they take offset -1 of v1."""
+    treat that error as "no offset yet", like offset -1 in v1."""
     answer = yield Ask(ApiKey.OffsetFetch, to_version, body)
     for topic in answer.topics:
         for one in topic.partitions:

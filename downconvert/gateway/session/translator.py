@@ -21,15 +21,15 @@ from .headers import Header
 from .shared import Shared
 from .versions import Versions
 
-TOPICS_MAX: Final = 64  # of one client: the number of cached policies
+TOPICS_MAX: Final = 64  # with cached policies, for one client
 METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # the first version with allow_auto_topic_creation
 
 
 class Translator:
-    """The translator of one client and one broker. `advertised`: the brokers' addresses for the
+    """Translates for one client and one broker. `advertised`: the brokers' addresses for the
     client.
 
-    `names`, of a request: the names of its client that rules match."""
+    `names` of a request: the client's names for rules."""
 
     __slots__ = ("_access", "_advertised", "_names", "_policy_of", "_shared", "_versions")
 
@@ -46,7 +46,8 @@ class Translator:
     def ask(
         self, header: Header, body: Message, now: float, names: tuple[str, ...]
     ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
-        """The client's response. None: it expects none. BadRequestError: it cannot be answered."""
+        """The client's response. None: the client expects none. BadRequestError: the request cannot
+        be answered."""
         api, version = header.api, header.version
         assert api is not None, "only what is known has fields"
         served = self._versions.cluster[api]
@@ -94,7 +95,7 @@ class Translator:
         return (yield Ask(ApiKey.Metadata, max(version, oldest), body))
 
     def may_be_recoded(self, header: Header, names: tuple[str, ...]) -> bool:
-        """Whether a fetch may return records that the cluster sends and the client cannot read."""
+        """Whether the cluster may answer a fetch with records that the client cannot read."""
         if header.api is not ApiKey.Fetch:
             return False
         if not recoding.can_serve(header.version, self._versions.cluster[ApiKey.Fetch]):

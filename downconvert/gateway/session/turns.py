@@ -1,9 +1,10 @@
-"""Records in parts that are converted in one turn each.
+"""Cuts a range of records into parts. Each is converted in one turn.
 
 Batches are converted independently, so a range may be cut between any two of them. Each part is
 measured, and buffered or sent, by itself. Two kinds of ranges are not cut:
 
-- Ranges from which aborted transactions are removed: a later marker says where each ends.
+- Ranges from which aborted transactions are removed, because a later marker says where a
+transaction ends.
 - Ranges whose size is known without compressing them. They are planned in steps, several of them a
   turn. One send for the whole range takes less memory while a slow client reads, and nothing may
   follow a range that ends before its records do.
@@ -26,9 +27,9 @@ from records.files.sends import Send
 from .exchanges import TURN, TURN_SIZE, Turn
 
 COMMITTED = "read_committed"
-WORK_A_TURN: Final = COMPRESSED_WEIGHT * TURN_SIZE  # in the unit of steps
-PLANS_MAX: Final = 8  # plans of a process that may be suspended between two turns at a time
-_places = deque(range(PLANS_MAX))  # free; no lock: collecting a generator returns its place
+WORK_A_TURN: Final = COMPRESSED_WEIGHT * TURN_SIZE  # work as steps count it
+PLANS_MAX: Final = 8  # suspended plans of a process at a time
+_places = deque(range(PLANS_MAX))  # free places; lock-free, as garbage collection may return one
 
 Found = TypeVar("Found")
 
@@ -36,8 +37,8 @@ Found = TypeVar("Found")
 def in_turns(steps: Steps[Found]) -> Generator[Turn, None, Found]:
     """Runs steps, a turn's work in each turn. Returns their result, or raises their error.
 
-    Between two turns steps hold buffers: some hundred KiB, or MiB for zstd. So only a few may be
-    suspended. All others run to their end in one turn."""
+    Suspended steps hold buffers between two turns: some hundred KiB, or MiB for zstd. So only a few
+    may be suspended, and all others run to their end in one turn."""
     yield TURN
     work, place = 0, None
     try:
@@ -76,7 +77,7 @@ class Parts:
 
     @property
     def damage(self) -> RecordsError | None:
-        """Why they end before the range does; None: they do not."""
+        """The damage that ends the whole batches before the range does. None: there is none."""
         return self.scanned[1]
 
     @property
@@ -114,13 +115,13 @@ class Parts:
 
 
 class Converted:
-    """A range converted for a client of an older format: its sends, and whether they are complete.
-    `is_first`: the range is the first in the partition's answer."""
+    """A range that is converted for a client of an older format. `is_first`: whether the range is
+    the first in the partition's answer."""
 
     def __init__(self, *, is_first: bool = True) -> None:
         self.sends: list[Send] = []
         self._is_first = is_first
-        self.is_whole = True  # whether the sends hold the whole range; else nothing may follow
+        self.is_whole = True  # whether the sends have the whole range; if not, nothing may follow
 
     def convert(
         self,
@@ -131,12 +132,11 @@ class Converted:
         aborted: list[AbortedTransaction],
         limit: int | None = None,
     ) -> Generator[Turn, None, None]:
-        """Measures in turns. `limit`: a hard limit of bytes, within which an answer has at least
-        its first message.
+        """Measures in turns. `limit`: a hard limit of bytes, but a first message is sent whole.
 
-        RecordsError: there is nothing to send before damage or a refusal."""
+        RecordsError: damage or a refusal comes before the first good record."""
         is_planned = policy.size == "exact" and (policy.may_end_early or not parts.is_compressed)
-        # A plan ends with the last whole batch by itself: no headers are read before it.
+        # A plan finds the last whole batch itself, so no headers are read before it.
         cut = [parts.records] if is_planned else parts.cut(whole=policy.isolation == COMMITTED)
         for part in cut:
             try:

@@ -1,7 +1,7 @@
 """Computes the versions that the gateway offers from those that a cluster serves.
 
-There is no table of the versions that Kafka 4 dropped. For all APIs with known fields, the gateway
-translates the low versions that are missing in the cluster's ApiVersions response. It offers high
+There is no table of the versions that Kafka 4 dropped. If the fields of an API are known, the
+gateway translates the low versions that the cluster's ApiVersions response lacks. It offers high
 versions only if this project knows them."""
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .headers import known
 
-# APIs that are forwarded by their headers alone. Their fields are not parsed, but their
-# specification was reviewed up to the version given here. A later version may name brokers by
-# addresses, or mean something else. APIs that are neither here nor in ApiKey are not offered:
-# requests between brokers and controllers, share groups, and APIs that a later Kafka adds.
+# APIs that are forwarded without parsing their fields. The specification of each was reviewed up to
+# the version given here. A later version may contain brokers' addresses, or mean something else.
+# APIs that are neither here nor in ApiKey are not offered: requests between brokers and
+# controllers, share groups, and APIs that a later Kafka adds.
 PASSED: Final = {
     29: 3,  # DescribeAcls
     30: 3,  # CreateAcls
@@ -72,7 +72,7 @@ class Versions:
 
     cluster: Mapping[int, range]
     is_read_only: bool = False
-    has_lists: bool = False  # allows names from lists only, or denies unnamed ones
+    has_lists: bool = False  # the listener has lists of names, or denies unlisted ones
     hides_sasl: bool = False  # the gateway authenticates itself; clients need not
     logs_in: bool = False  # clients authenticate with the gateway
 
@@ -86,8 +86,8 @@ class Versions:
         hides_sasl: bool,
         logs_in: bool = False,
     ) -> "Versions":
-        """Makes it from a cluster's ApiVersions response. Equal arguments give the same object,
-        because thousands of connections each hold one."""
+        """The versions for a cluster's ApiVersions response. Equal arguments give the same object,
+        because each of thousands of connections holds one."""
         served = tuple(map(SERVED_VERSIONS, answer.api_keys))
         return _versions(served, is_read_only, has_lists, hides_sasl, logs_in)
 
@@ -113,8 +113,8 @@ class Versions:
         return version in self.cluster.get(key, ())
 
     def nearest(self, key: int) -> int:
-        """The version that older requests are translated to: the oldest of the cluster's. It has
-        the fewest fields that the client's version lacks."""
+        """The version that older requests are translated to: the cluster's oldest. It has the
+        fewest fields that the client's version lacks."""
         return max(self.cluster[key].start, self._floor(key))
 
     def _floor(self, key: int) -> int:
@@ -137,8 +137,8 @@ class Versions:
             highest = min(served.stop - 1, schema(f"{api.name}Request").newest)
         limits = Access(is_read_only=self.is_read_only, denies_unnamed=self.has_lists)
         highest = min(newest_offered(limits, key, highest), OF_CLIENTS.get(key, highest))
-        # Later versions would name brokers by their own addresses between records that are
-        # forwarded unparsed.
+        # Later versions contain brokers' addresses between records, which are forwarded without
+        # parsing.
         return min(highest, LEADERS_TOLD_SINCE - 1) if api is ApiKey.Fetch else highest
 
     def body(self, cluster: Message, software: str, version: int) -> bytes:
@@ -156,7 +156,7 @@ class Versions:
 
     @cached_property
     def _bodies(self) -> dict[tuple[int, bool], tuple[Message, bytes]]:
-        """The last encoded responses, and the cluster's responses that they were made from. By
+        """The last encoded responses, each with the cluster's response that it was made from. Keys:
         version, and whether the software misreads old messages in a new Fetch."""
         return {}
 

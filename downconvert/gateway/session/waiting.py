@@ -1,7 +1,7 @@
 """How long a request lets a broker wait before it answers.
 
-A fetch waits for records, a group member for the others, an admin request for all brokers. This
-time is added to the request timeout. A broker that sends nothing for longer hangs."""
+A fetch waits for records, a group member for other members, an admin request for all brokers. This
+time is added to the request timeout. A broker that sends nothing for longer counts as hung."""
 
 from typing import Final
 
@@ -33,12 +33,12 @@ TIMED: Final = frozenset(
 
 
 class Waits:
-    """How long each request of one client may wait, in seconds."""
+    """How long a broker may wait with each request of one client, in seconds."""
 
     __slots__ = ("_rebalance",)
 
     def __init__(self) -> None:
-        self._rebalance = 0.0  # from the client's last JoinGroup: SyncGroup waits as long
+        self._rebalance = 0.0  # of the client's last JoinGroup, and so of its SyncGroup
 
     def of_body(self, api: ApiKey, body: Message) -> float:
         """The wait of a parsed request."""
@@ -51,7 +51,7 @@ class Waits:
             return UNREAD
         try:
             return self._noted(header.api, _milliseconds(header, header.api, frame))
-        except BadRequestError:  # not within the beginning, or invalid: then the broker hangs up
+        except BadRequestError:  # the field is not in the beginning, or the request is invalid
             return UNREAD
 
     def _noted(self, api: ApiKey, milliseconds: int) -> float:

@@ -1,7 +1,7 @@
 """Accepts connections on one listening socket, until it is closed.
 
-asyncio's own servers report a client after its TLS handshake. Here a client is counted, and may be
-refused, before that.
+A server of asyncio reports a client after the TLS handshake. Here a client is counted, and may be
+refused, before the handshake.
 
 Not here: serving a client (loop.py)."""
 
@@ -14,10 +14,10 @@ from typing import Final
 from records.logged import log_of
 
 LOG: Final = log_of(__name__)
-# The client has gone meanwhile, which is no error.
+# Not errors: the client has gone meanwhile.
 GONE: Final = (BlockingIOError, InterruptedError, ConnectionError)
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# Accepted clients per turn of the loop. Connected clients have to wait for these.
+# Accepted clients per turn of the loop. Meanwhile the other clients wait.
 A_TURN: Final = 4
 PAUSE: Final = 1.0  # seconds without accepting if the system lacks descriptors or memory
 

@@ -1,7 +1,7 @@
-"""A client's connection to its broker: made when the client first needs it, and only for it.
+"""A client's own connection to its broker. It is made when the client first needs it.
 
-If the client goes while it waits for an answer, the broker's connection is closed: a broker that
-waits for records would hold it for long.
+If the client goes while it waits for an answer, the broker's connection is closed. Otherwise a
+broker that waits for records would keep it open for long.
 
 Not here: requests that are forwarded in callbacks (passing.py), the client's side (connection.py).
 """
@@ -30,11 +30,11 @@ def _nothing() -> None:
 
 
 class BrokerLink:
-    """The way from one client to its broker.
+    """One client's access to its broker.
 
     `on_waiting`: called when a wait for the broker begins. `on_end`: called when the broker's
-    connection has ended. `has_client_gone`: the client left while it waited, so that connection was
-    closed."""
+    connection has ended. `has_client_gone`: the client left during a wait, so the broker's
+    connection was closed."""
 
     __slots__ = (
         *("_broker", "_cached_versions", "_client", "_is_waiting", "_passing", "_session"),
@@ -52,8 +52,8 @@ class BrokerLink:
         self._broker = broker
         self._passing = passing
         self._upstream: Upstream | None = None
-        self._cached_versions: Message | None = None  # until the broker is reached
-        self._is_waiting = False  # for the broker
+        self._cached_versions: Message | None = None  # used until the broker is reached
+        self._is_waiting = False  # for an answer of the broker
         self._waits = Waits()
 
     @property
@@ -63,7 +63,7 @@ class BrokerLink:
 
     @property
     def stream(self) -> Stream:
-        """The connection to the broker, which was reached before."""
+        """The connection to the broker. It must have been reached."""
         assert self._upstream is not None
         return self._upstream.stream
 
@@ -73,7 +73,8 @@ class BrokerLink:
         return self.stream.peer
 
     async def api_versions(self) -> Message:
-        """The versions that the broker serves. Another connection may have just asked for them."""
+        """The versions that the broker serves, perhaps from another connection's recent
+        question."""
         if self._upstream is None:
             answer = await self.while_waiting(self._broker.recent_api_versions())
             if answer is not None:
@@ -82,7 +83,8 @@ class BrokerLink:
         return (await self._reached()).take_api_versions()
 
     async def _reached(self) -> Upstream:
-        """The connection to the broker. Unidentified clients never need it."""
+        """The connection to the broker. It is made now if there is none. Unidentified clients never
+        need it."""
         if self._upstream is None:
             reaching = self._broker.reach(self._session.identity.credentials)
             self._upstream = await self.while_waiting(reaching)
@@ -97,10 +99,12 @@ class BrokerLink:
     async def ask(
         self, ask: Ask, request: ClientRequest, correlation_id: int | None
     ) -> tuple[Callable[[], Message], Spool | None]:
-        """Asks the cluster. Returns the function that reads its response, and the response. A large
-        one has not arrived whole. `correlation_id`: of the request, if it has been sent already."""
+        """Asks the cluster. Returns the function that reads the response, and the response. A large
+        response has not arrived whole. `correlation_id`: of the request, if it has been sent
+        already."""
         upstream = await self._reached()
-        # It is sent even if the client has gone: brokers handle all requests they have received.
+        # The request is sent even if the client has gone, because brokers handle all requests that
+        # they have received.
         if ask.body is not None:
             wait = self._waits.of_body(ask.api, ask.body)
             if correlation_id is None:
@@ -153,6 +157,6 @@ class BrokerLink:
 
     def close(self) -> None:
         """Closes the broker's connection, if there is one. Written bytes are still sent."""
-        self.on_waiting = self.on_end = _nothing  # they refer to the owner, which refers to this
+        self.on_waiting = self.on_end = _nothing  # breaks a reference cycle with the owner
         if self._upstream is not None:
             self._upstream.close()

@@ -1,7 +1,7 @@
 """A client's request, perhaps only its beginning so far.
 
-The beginning is enough to forward most requests. Others are read whole into memory. One limit
-applies to each of them, and another to all together."""
+Most requests are forwarded after reading only the beginning. The others are read whole into memory,
+with a limit for each and a limit for all."""
 
 from asyncio import sleep, timeout
 from struct import Struct
@@ -17,13 +17,13 @@ from downconvert.serving.limits import RequestMemory
 from records.units import KiB
 
 LENGTH: Final = Struct(">i")
-MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is read on
+MEMORY_RETRY: Final = 0.01  # seconds until a request that got no memory tries again
 PREFIX_SIZE: Final = 16 * KiB  # bytes of a request that are examined before it is forwarded
 
 
 class ClientRequest:
-    """One request. `prefix`: its beginning, or all of it after `whole`. `memory`: the budget of all
-    requests that are read whole. `frame`: all of it, if it has been taken already."""
+    """One request. `prefix`: its beginning, or all of it after `whole`. `memory`: the budget of
+    requests that are read whole. `frame`: the whole request, if it has been received already."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ClientRequest:
         return self.prefix
 
     def release(self) -> None:
-        """Returns its memory to the budget. Its bytes are no longer needed."""
+        """Returns its memory to the budget, when its bytes are no longer needed."""
         taken, self._taken = self._taken, 0
         if taken:
             self._memory.release(self, taken)

@@ -1,7 +1,7 @@
-"""One broker of the cluster, as the clients of an event loop reach it.
+"""One broker of the cluster, for all clients of an event loop.
 
-Many clients may connect at once, for example when a broker has restarted. One of them asks for the
-versions that the broker serves, and the others wait for its answer.
+Many clients may connect at once, for example when a broker has restarted. One connection asks for
+the versions that the broker serves, and the others wait for the answer.
 
 Not here: one connection to a broker (upstream.py), the brokers' addresses (topology.py)."""
 
@@ -25,7 +25,7 @@ from .upstream import Upstream, reach
 
 
 class Cluster(Protocol):
-    """The parts of a gateway (server.py) that it needs."""
+    """The parts of a gateway (server.py) that this file needs."""
 
     config: GatewayConfig
     topology: Topology
@@ -82,8 +82,8 @@ class ClusterBroker:
         return reached
 
     async def recent_api_versions(self) -> Message | None:
-        """Its answer to another connection, of the last RECENT seconds. None: there is none, and
-        the caller has to ask."""
+        """Its answer to another connection, at most RECENT seconds old. None: there is none, and
+        the caller must ask."""
         topology, node_id = self._gateway.topology, self._node_id
         answer = topology.recent_api_versions(node_id, self._clock())
         if answer is None and self._asking is not None:

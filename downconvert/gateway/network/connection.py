@@ -1,7 +1,7 @@
 """Serves one client, from its first byte to its last: reads requests, runs sessions, sends answers.
 
-The client's connection and the one to the cluster are closed together. A client must notice that
-its broker has gone, so that it asks for metadata as it does with any broker.
+The client's connection and the one to the cluster are closed together. So a client notices that its
+broker has gone, and asks for metadata as with any broker.
 
 Not here: the connection to the cluster (broker_link.py)."""
 
@@ -78,7 +78,7 @@ class Connection:
         self.place = place
         place.on_evicted = self._evict
         self._counters = counters
-        self._ended_broker = ""  # one that closed between two requests
+        self._ended_broker = ""  # a broker that closed between two requests
         self._client = client
         self.session = session
         self.passing = Passing(client, session, counters, clock, monotonic)
@@ -91,8 +91,8 @@ class Connection:
         self._is_idle = True
         self._is_over = False  # the client has gone, or will be disconnected
         self._mute: Future[None] | None = None  # while muted; done when the connection is over
-        self._muted_until = 0.0  # by perf_counter: the client exceeds its rate
-        self._is_small = True  # the cluster's answers to the request are in memory
+        self._muted_until = 0.0  # by perf_counter; in the future if the client exceeds its rate
+        self._is_small = True  # whether all answers of the cluster to the request are in memory
         self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
@@ -128,8 +128,8 @@ class Connection:
         return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
     def begin(self, resume: Callable[["Connection"], None]) -> None:
-        """Begins to serve the client. `resume` is called each time that a task has to call `serve`,
-        or the client has gone."""
+        """Begins to serve the client. `resume` is called whenever a task must call `serve`, or the
+        client has gone."""
         self._resume = resume
         self._client.patience = self.session.shared.config.limits.idle_timeout
         self._client.on_end = self._client_ended
@@ -140,16 +140,17 @@ class Connection:
             self._park()
 
     def _park(self) -> None:
-        """Waits without a task: thousands of connections are idle."""
+        """Waits without a task, because thousands of connections are idle."""
         self._client.park(Parked(partial(self._resume, self)), self._client.deadline.limit)
 
     @property
     def has_gone(self) -> bool:
-        """Whether the client has gone while nothing was under way. Then `gone` ends it."""
+        """Whether the client has gone while nothing was under way. If so, call `gone`."""
         return self._is_idle and self.passing.has_client_gone
 
     def gone(self) -> ConnectionEndedError | None:
-        """Closes the connection. Returns why it ended; None: `finish` closed it."""
+        """Closes the connection of a client that has gone. Returns why it ended; None: `finish`
+        closed it."""
         self.close()
         is_finished = self._is_last and self._is_idle
         return None if is_finished else ConnectionEndedError(self._ended_broker or CLIENT)
@@ -201,7 +202,7 @@ class Connection:
         sizes = LENGTH.size + size, session.answer_size
         self._counters.request_served(session.api, seconds, session.rule, *sizes)
         if (seconds := self._muted_until - perf_counter()) > 0 and not self._is_over:
-            self._is_idle = True  # no request is read meanwhile
+            self._is_idle = True  # no request is read while the client is muted
             self._mute = get_running_loop().create_future()
             await pause(seconds, self._mute)
 
@@ -210,7 +211,7 @@ class Connection:
         self.close()
 
     async def _wait(self, seconds: float) -> None:
-        """Delays a login. ConnectionEndedError: the client has gone meanwhile."""
+        """Waits before a login is checked. ConnectionEndedError: the client has gone meanwhile."""
         self._pause = get_running_loop().create_future()
         try:
             self._client_ended()  # it may have gone before
@@ -238,8 +239,8 @@ class Connection:
         self._link.close()
 
     def _client_ended(self) -> None:
-        """Closes the broker's connection if the client has gone while it waits for an answer.
-        Requests that the client had sent before are still handled."""
+        """Closes the broker's connection if the client has gone during a wait for an answer.
+        Requests that the client sent before are still handled."""
         if self._client.has_ended:
             wake(self._pause)
         if self._client.has_ended and not self._client.available:
@@ -257,7 +258,7 @@ class Connection:
         shared, frame = self.session.shared, None if begun is None else begun.frame
         request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
         delivery = Delivery(self._client, self._pool)
-        try:  # sending may take long; only the answer and the request are held meanwhile
+        try:  # sending may take long: hold only the request and the answer
             reply = await self._handle(request, size, begun, delivery)
             answer = await self._reply(reply, request, partial(self._charge, size))
             if answer is not None:
@@ -281,7 +282,7 @@ class Connection:
         self, request: ClientRequest, size: int, begun: Translation | None, delivery: Delivery
     ) -> Reply:
         """Runs the session's exchange for a request and returns its reply. Small answers are
-        converted here, for a moment: handing them to a thread would cost more than converting."""
+        converted here, because handing them to a thread would cost more."""
         step: Step | None = None
         if begun is None:
             steps = self.session.exchange(request.prefix, size, self._clock())
@@ -322,15 +323,16 @@ class Connection:
                     takes_time = not self._is_small
                     if is_fetch and takes_time:
                         await delivery.open()
-                    # A turn of a fetch is short. A producer's batch is rewritten in a single turn.
+                    # Only fetches: their turns are short. A producer's batch is rewritten in one
+                    # turn.
                     until = perf_counter() + INLINE_SECONDS if self._is_small and is_fetch else 0.0
                 case _:
                     return step
             step = None
 
     def _charge(self, received: int, sent: int) -> float:
-        """Returns the seconds for which the client is muted from now on. It sent `received` bytes,
-        and will be sent `sent` bytes."""
+        """Charges `received` bytes of a request and `sent` bytes of its answer to the client.
+        Returns the seconds for which the client is muted from now on."""
         now = perf_counter()
         session, spent = self.session, self._pool.spent()
         session.answer_size = sent
@@ -343,8 +345,8 @@ class Connection:
     async def _reply(
         self, reply: Reply, request: ClientRequest, charge: Callable[[int], float]
     ) -> tuple[ResponseSend, HangUp | None] | None:
-        """Forwards the request, or returns the response to send and why the connection then ends,
-        if it does."""
+        """Forwards the request, or returns the response to send, and why the connection must end
+        then."""
         match reply:
             case Answer(send, ends, throttled, errors):
                 await self._before_answer()

@@ -1,7 +1,7 @@
-"""Logs clients' connections: how each of them ended, or why it was refused.
+"""Logs how each client's connection ended, or why it was refused.
 
-Lines at WARNING are limited. If a broker fails, or a client connects again and again, further
-lines are only counted. Times in seconds of the event loop's clock."""
+Lines at WARNING are limited. If a broker fails, or a client keeps connecting, further lines are
+only counted. Times in seconds of the event loop's clock."""
 
 import logging
 from typing import Any, Final
@@ -55,7 +55,7 @@ def log_end(
 def log_refusal(
     lines: LineBudget, audit: Audit, address: str, why: str, reason: End, now: float
 ) -> None:
-    """Logs a connection that is refused at once. INFO: the client has only gone."""
+    """Logs a connection that is refused at once. At INFO if the client has only gone."""
     fields = {"client": address, "reason": str(reason)}
     message = "client %s is refused: %s [%s]"
     if reason is End.REFUSED:
@@ -72,7 +72,7 @@ def log_refusal(
 def log_handshake(
     lines: LineBudget, address: str, text: str, reason: End, handshake: Handshake, now: float
 ) -> None:
-    """Logs a failed TLS handshake. INFO: the client has only gone."""
+    """Logs a failed TLS handshake. At INFO if the client has only gone."""
     trace = trace_id(handshake.connection)
     fields: dict[str, Any] = {"client": address, "connection": trace}
     fields |= {"reason": str(reason), "server_name": handshake.name}

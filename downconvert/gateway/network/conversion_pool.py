@@ -1,10 +1,9 @@
 """Threads that convert, so that the event loop never does.
 
-A turn (exchanges.py) is short. If another job waits for a thread, an unfinished job queues again
-after its turn. So a client waits for at most one turn of each other converting client. If no job
-waits, the job continues at once. If there is no room for a conversion's buffers between two turns
-(turns.py), it runs to its end in one long turn. The native calls of a conversion run without the
-interpreter's lock.
+A turn (exchanges.py) is short. After its turn, an unfinished job queues again if other jobs wait
+for a thread, and else continues at once. So a client waits for at most one turn of each other
+converting client. A conversion that may not keep its buffers between two turns (turns.py) runs to
+its end in one long turn. The native calls of a conversion run without the interpreter's lock.
 
 A job runs on one thread at a time. Only its end is reported to the event loop."""
 
@@ -21,15 +20,15 @@ from typing import Any, Final, TypeVar
 from records.logged import with_log_fields
 
 THREADS_MAX: Final = 4
-TURNS_MAX: Final = 16  # in succession: a gateway that stops waits for them
+TURNS_MAX: Final = 16  # in succession, because stopping the gateway waits for them
 NAME: Final = "conversion"  # prefix of its threads' names
 AGAIN: Final = object()  # the result of a job that has not ended
 Result = TypeVar("Result")
 
 
 class _Job:
-    """`ended`: its end, for the event loop; None: it is over. `is_cancelled`: nobody waits for its
-    next turn."""
+    """`ended`: set in the event loop when the job ends; None afterwards. `is_cancelled`: no further
+    turn is needed."""
 
     __slots__ = ("ended", "has_begun", "is_cancelled", "loop", "turn")
 
@@ -50,9 +49,9 @@ class _Job:
             error = raised
         if result is AGAIN:
             return True
-        with suppress(RuntimeError):  # nobody has waited for it, and the loop is closed
+        with suppress(RuntimeError):  # the loop is closed, and no task waits for the job
             self.loop.call_soon_threadsafe(self._end, result, error)
-        del error  # it refers to this frame, and so would refer to itself
+        del error  # breaks a reference cycle through this frame
         return False
 
     def _end(self, result: Any, error: BaseException | None) -> None:
@@ -74,15 +73,16 @@ class ConversionPool:
         self._started: list[Thread] = []
 
     def may_continue(self, turns: int) -> bool:
-        """Whether a job may have its next turn at once. `turns`: those that it has had."""
+        """Whether a job may have its next turn at once. `turns`: how many turns it has had in
+        succession."""
         return turns < TURNS_MAX and self._jobs.empty()
 
     async def run(self, turn: Callable[[], Result]) -> Result:
-        """Runs turns until one returns anything but AGAIN. Returns that, or raises a turn's error.
-        It must not raise StopIteration, which no future can hold.
+        """Runs turns until one returns a result other than AGAIN. Returns that result, or raises
+        the turn's error. A turn must not raise StopIteration, which no future can hold.
 
-        A turn that has begun is awaited even if its connection is cancelled. So nothing that it
-        uses is closed before it has ended."""
+        A turn that has begun is awaited even if its connection is cancelled. So everything that it
+        uses stays open until its end."""
         if len(self._started) < self.threads:
             self._start_thread()
         job = _Job(turn, asyncio.get_running_loop())
@@ -93,9 +93,9 @@ class ConversionPool:
         except asyncio.CancelledError:
             job.is_cancelled = True
             if job.has_begun and job.ended is not None:
-                job.ended = ended = job.loop.create_future()  # the other one is cancelled
+                job.ended = ended = job.loop.create_future()  # the first future is cancelled
                 await asyncio.wait([ended])
-                ended.exception()  # marks the error as retrieved, as no other code reads it
+                ended.exception()  # marks the error as retrieved
             raise
         return result
 
@@ -109,10 +109,10 @@ class ConversionPool:
         while (job := self._jobs.get()) is not None:
             if job.run():
                 self._jobs.put(job)
-            del job  # it would be held until the next one comes
+            del job  # or it would stay in memory until the next job comes
 
     def close(self) -> None:
-        """Ends the threads, after the jobs that wait."""
+        """Ends the threads after all waiting jobs."""
         for _ in self._started:
             self._jobs.put(None)
         for thread in self._started:
@@ -129,11 +129,11 @@ class TimedPool:
         self._seconds = 0.0
 
     def may_continue(self, turns: int) -> bool:
-        """As the pool's."""
+        """As `ConversionPool.may_continue`."""
         return self._pool.may_continue(turns)
 
     async def run(self, turn: Callable[[], Result]) -> Result:
-        """As the pool's."""
+        """As `ConversionPool.run`."""
         return await self._pool.run(partial(self.here, turn))
 
     def here(self, turn: Callable[[], Result]) -> Result:
@@ -145,6 +145,6 @@ class TimedPool:
             self._seconds += thread_time() - began
 
     def spent(self) -> float:
-        """The seconds of turns since the last call. Turns of one connection follow each other."""
+        """The seconds of turns since the last call. A connection's turns never overlap."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds

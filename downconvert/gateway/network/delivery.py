@@ -1,10 +1,10 @@
 """Sends answers to clients. A large one stays in one thread, from the cluster's response on.
 
 That thread receives the response, advances the exchange and writes to the client, in one call.
-Between plain sockets only its end is reported to the event loop. A socket that keeps the thread
-waiting for longer than a moment goes back to the event loop, so a slow client holds no thread.
+Between plain sockets only its end is reported to the event loop. If a socket is not ready within a
+moment, the event loop waits for it, so a slow client holds no thread.
 
-Over TLS the event loop receives and sends. A thread makes the answer, a piece at a time."""
+Over TLS the event loop receives and sends, and a thread makes the answer, a piece at a time."""
 
 import select
 import socket
@@ -38,7 +38,7 @@ WAIT_MS: Final = 2  # milliseconds that a thread waits for a socket, while no jo
 
 
 class Delivery:
-    """The answer to one request of a client, as far as a thread makes or sends it."""
+    """The part of answering one request that a thread does."""
 
     __slots__ = (
         *("_cannot_send", "_client", "_head", "_make_result", "_pool", "_send", "_source"),
@@ -48,18 +48,18 @@ class Delivery:
     def __init__(self, client: Stream, pool: TimedPool) -> None:
         self._client = client
         self._pool = pool
-        self._target: socket.socket | None = None  # a copy of the client's socket
+        self._target: socket.socket | None = None  # a duplicate of the client's socket
         self._upstream: Stream
-        self._source: socket.socket  # a copy of the cluster's socket
-        self._head: memoryview  # what has been read from it already
+        self._source: socket.socket  # a duplicate of the cluster's socket
+        self._head: memoryview  # the bytes of it that have been read already
         self._spool: Spool | None = None  # a response that has not arrived whole
         self._steps: Steps
         self._make_result: Callable[[], Any]  # makes the result of the exchange's last step
-        self._step: Step | None = None  # the exchange's next one
+        self._step: Step | None = None  # the exchange's next step
         self._send: ResponseSend | None = None  # the answer, once it may be sent
         self._cannot_send: Exception | None = None  # why not
 
-    # --- what the event loop calls
+    # --- methods for the event loop
 
     async def open(self) -> None:
         """Lets the thread send the answer. ConnectionEndedError, TimeoutError: of the client."""
@@ -67,8 +67,8 @@ class Delivery:
             self._target = await self._client.direct()
 
     async def advance(self, steps: Steps, make_result: Callable[[], Any]) -> Step:
-        """Advances an exchange to its next step that is not a turn. `make_result`: that of the last
-        one. An answer is sent, too, as far as the client takes it at once."""
+        """Advances an exchange to its next step that is not a turn. `make_result`: makes the result
+        of its last step. Also sends as much of an answer as the client takes at once."""
         self._steps, self._make_result, self._step = steps, make_result, None
         await self._pool.run(self._run)
         assert self._step is not None
@@ -83,7 +83,7 @@ class Delivery:
         self._upstream, self._spool = upstream, spool
         self._source, self._head = upstream.lend(spool.size)
         try:
-            if not self._pool.may_continue(0):  # it waits for a thread, and its bytes are counted
+            if not self._pool.may_continue(0):  # bytes of a waiting job belong in its spool
                 self._take_head(spool)
             step = await self.advance(steps, make_result)
             while not spool.is_whole:
@@ -111,7 +111,7 @@ class Delivery:
             await self._finish(send)
 
     async def _send_small(self, send: ResponseSend) -> None:
-        """Sends what the event loop itself converts within INLINE_SECONDS."""
+        """Sends as much as the event loop can convert within INLINE_SECONDS."""
         channel, until = Piece(), perf_counter() + INLINE_SECONDS
         while not send.completed and perf_counter() < until:
             send.write_to(channel)
@@ -143,17 +143,17 @@ class Delivery:
             if error is not None:
                 raise error
         finally:
-            del error  # it refers to this frame
+            del error  # breaks a reference cycle through this frame
 
     def close(self) -> None:
-        """Closes its copy of the client's socket."""
+        """Closes the duplicate of the client's socket."""
         if self._target is not None:
             self._target.close()
 
-    # --- what a thread calls
+    # --- methods for a thread
 
     def _run(self) -> object:
-        """Takes turns, until it has to wait. AGAIN: others may have a turn first."""
+        """Takes turns until it has to wait. Returns AGAIN if other jobs may have a turn first."""
         turns = 0
         while self._take_turn():
             turns += 1
@@ -221,9 +221,9 @@ class Delivery:
 
 
 def pieces(send: ResponseSend) -> Iterator[memoryview]:
-    """The whole response, PIECE_SIZE bytes at a time, each made when it is asked for.
+    """The whole response, in pieces of PIECE_SIZE bytes. Each is made when it is requested.
 
-    The caller owns each piece; none is held here. RecordsError: as from the send."""
+    The caller owns each piece. RecordsError: as from the send."""
     channel = Piece()
     while not send.completed:
         while len(channel.data) < PIECE_SIZE and not send.completed:

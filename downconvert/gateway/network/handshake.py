@@ -15,8 +15,8 @@ from typing import Final
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.topology import BOOTSTRAP
 
-# A fatal alert, unrecognized_name [RFC 8446, 5.1 and 6; RFC 6066, 3], as a record of its own.
-# Nothing is encrypted yet. asyncio closes the connection without sending OpenSSL's alert.
+# A fatal alert, unrecognized_name [RFC 8446, 5.1 and 6; RFC 6066, 3], as an unencrypted record. It
+# is sent here because asyncio closes the connection without sending OpenSSL's alert.
 ALERT: Final = bytes.fromhex("15 0303 0002 02 70")
 NAME_SHOWN_MAX: Final = 100  # characters of a requested name
 
@@ -37,7 +37,8 @@ class Handshake:
     def take_server_name(
         self, name: str | None, config: GatewayConfig, nodes: Container[int]
     ) -> None:
-        """Takes the name in the ClientHello; None: there is none. `nodes`: the known brokers."""
+        """Takes the server name in the ClientHello. None: it has none. `nodes`: the known
+        brokers."""
         self.name = name
         advertised = config.advertised
         if name is None or advertised is None or not advertised.goes_by_name:
@@ -74,5 +75,5 @@ def no_traceback_for_names() -> Iterator[None]:
             sys.unraisablehook = former
 
 
-# The handshake of the task that shakes hands: its callbacks have the task's context.
+# The handshake of the current task. OpenSSL's callbacks run in the task's context.
 HANDSHAKE: Final[ContextVar[Handshake]] = ContextVar("handshake")

@@ -1,8 +1,8 @@
 """The sockets that clients connect to: one for the listener, and one for each broker.
 
-A socket is opened once, and each process of a gateway has a copy of it. Any free process accepts
-the next client. A port in use is an error, even if the other program is a gateway: the kernel would
-distribute clients over two clusters. Gateways share ports only if both are configured to do so.
+A socket is opened once, and each process of a gateway gets a copy. Any free process accepts the
+next client. A port in use is an error, even if another gateway uses it: the system would distribute
+clients over two clusters. Gateways share ports only if all are configured to do so.
 
 Not here: how copies are sent to another process (processes.py)."""
 
@@ -27,7 +27,7 @@ class ListensFor(Protocol):
         OSError: the port cannot be bound."""
 
     def close(self, node_id: int) -> None:
-        """The node is gone. Its port is free once all copies are closed."""
+        """Stops listening for a node that is gone. Its port is free once all copies are closed."""
 
     def close_all(self) -> None: ...
 
@@ -74,7 +74,8 @@ class Listeners:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 if self._shares_ports:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                # For port 0 the system chooses the first address's port. The others reuse it.
+                # For port 0, the system chooses a port for the first address, and the others reuse
+                # it.
                 set_options(one)
                 one.bind((address[0], opened[0].getsockname()[1] or port, *address[2:]))
                 one.listen(BACKLOG)

@@ -1,6 +1,6 @@
-"""The event loop of a gateway: listens, accepts clients, keeps up with the cluster's brokers.
+"""The event loop of a gateway: listens, accepts clients, follows changes of the cluster's brokers.
 
-It does no slow work: conversions run in threads (conversion_pool.py).
+Slow work, such as conversion, runs in threads (conversion_pool.py).
 
 Not here: steps before a client's first request (reception.py), serving one connection
 (connection.py), listening sockets (listeners.py)."""
@@ -69,7 +69,7 @@ class ServingLoop:
         self._thread = Thread(target=with_log_fields(self._run), name="gateway", daemon=True)
         self._listeners: dict[int, list[Accepting]] = {}
         self._brokers: dict[int, ClusterBroker] = {}  # by node
-        self.connections: set[Connection] = set()  # those that are served
+        self.connections: set[Connection] = set()  # after their handshakes
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._reception = Reception(
@@ -79,7 +79,7 @@ class ServingLoop:
         self._failure: BaseException | None = None
         self._listening = asyncio.Lock()
 
-    # --- what other threads call
+    # --- methods for other threads
 
     def start(self) -> None:
         self._ready.acquire()
@@ -167,7 +167,8 @@ class ServingLoop:
         self._gateway.listeners.close(node_id)
 
     async def _listen_for_nodes(self) -> None:
-        """Opens a port for each broker of the cluster. Closes ports of brokers that have gone."""
+        """Opens a port for each broker of the cluster, and closes the ports of brokers that have
+        gone."""
         async with self._listening:
             topology = self._gateway.topology
             nodes = topology.nodes if self._gateway.config.has_node_ports else {}
@@ -190,8 +191,8 @@ class ServingLoop:
     async def _open_new_ports(self) -> None:
         """Opens the ports of new brokers, before a response that may name them is sent.
 
-        UnreachableError: it names a broker whose port cannot be bound. Later responses leave that
-        broker out."""
+        UnreachableError: the response names a broker whose port cannot be bound. Later responses
+        leave that broker out."""
         topology = self._gateway.topology
         if not self._gateway.config.has_node_ports:
             return
@@ -234,8 +235,8 @@ class ServingLoop:
             await asyncio.sleep(seconds)
 
     async def _each_second(self) -> None:
-        """Once a second, logs how many lines were left out, reads changed certificates, and returns
-        memory after many clients have gone."""
+        """Once a second, logs the number of omitted lines, reads changed certificates, and returns
+        memory to the system after many clients have gone."""
         trimming = Trimming()
         while True:
             await asyncio.sleep(SECOND)
@@ -278,7 +279,7 @@ class ServingLoop:
             connection.finish()
 
     def _resume(self, connection: Connection) -> None:
-        """Gives a connection a task while it has something to do."""
+        """Runs a task for a connection until it is idle again."""
         if connection.has_gone:
             self._ended(connection, connection.gone())
         else:
@@ -296,8 +297,8 @@ class ServingLoop:
                 self._ended(connection, None)
 
     def _ended(self, connection: Connection, error: BaseException | None) -> None:
-        """Logs and counts the end of a connection, and then releases its place. Call it while the
-        error is handled."""
+        """Logs and counts the end of a connection, and releases its place. Must be called in the
+        error's handler."""
         reason, text = End.DEFECT, "a defect of the gateway"
         if error is None:
             reason, text = End.STOPPED, "the gateway is closing"

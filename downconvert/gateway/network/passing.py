@@ -1,9 +1,9 @@
 """Forwards requests and answers unchanged, in the callback that receives them.
 
-No task is woken for them, and they have no timer of their own: the time-out of the client's
-connection is moved. A client may send further requests before the first one is answered. They are
-forwarded at once, and the broker answers them in order. An old fetch is translated in the same way
-(translated_fetches.py), while no other request is under way.
+No task is woken for such a request, and it has no timer of its own: it moves the time-out of the
+client's connection. A client may send further requests before the first is answered. They are
+forwarded at once, and the broker answers them in order. If no other request is under way, an old
+fetch is translated in callbacks, too (translated_fetches.py).
 
 The connection's task takes over if a request must be examined, if an answer is large (it is
 spliced), or if the client does not read its answers.
@@ -38,10 +38,10 @@ REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
 ANSWER: Final = Struct(">ii")  # length, correlation id
 RAISED: Final = Exception()  # in place of an error that the task has raised
 UNANSWERED_MAX: Final = 32  # unanswered requests of one client
-PART_MIN: Final = 4096  # bytes of an answer that are sent before the rest of it has arrived
+PART_MIN: Final = 4096  # bytes: smaller parts of an answer wait for the rest
 
 # A forwarded request without an answer: correlation id, kind, arrival time, the seconds that the
-# broker may wait, and its size in bytes.
+# broker may wait, and the request's size in bytes.
 Unanswered: TypeAlias = tuple[int, PassedKind, float, float, int]
 
 
@@ -49,7 +49,7 @@ class Passing:
     """The forwarded requests of one connection. `clock`: the time of day. `monotonic`: the event
     loop's time.
 
-    `requests`: how many were answered."""
+    `requests`: the number of answered requests."""
 
     __slots__ = (
         *("_client", "_clock", "_counters", "_failure", "_is_last", "_left"),
@@ -73,14 +73,14 @@ class Passing:
         self._monotonic = monotonic
         self._limits: Limits = session.shared.config.limits
         self._unanswered: list[Unanswered] = []  # a deque takes 700 bytes even if it is empty
-        self._since = 0.0  # when the broker could begin to answer the first of them
-        self._left = 0  # bytes that are missing of an answer that is partly sent
+        self._since = 0.0  # when the broker could begin to answer the first one
+        self._left = 0  # missing bytes of an answer that is partly sent
         self._size = 0  # of that answer
         self.is_open = False  # whether requests may pass now
         self._is_last = False
-        self._waits_for_client = False  # so that no more is sent to it
+        self._waits_for_client = False  # whether its queue is full
         self._failure: Exception | None = None
-        self._translated = TranslatedFetches(session, counters)  # one, while no request is passed
+        self._translated = TranslatedFetches(session, counters)  # one, if none is passed
         self._upstream: Upstream | None = None
         client.on_arrival = self._take_requests
 
@@ -102,7 +102,7 @@ class Passing:
 
     @property
     def has_client_gone(self) -> bool:
-        """Whether the client has gone, and nothing is under way for it."""
+        """Whether the client has gone and no request of it is under way."""
         client = self._client
         return client.has_ended and not client.available and self.is_idle and not self._failure
 
@@ -125,10 +125,11 @@ class Passing:
         """Forwards requests until the beginning of one that must be examined has arrived, or until
         `finish` is called. Returns a translation that the task must continue, if any.
 
-        None while `is_open`: there is nothing to do before the client's stream wakes its reader.
-        Then `run` is called again. Requests are forwarded meanwhile.
+        If it returns None and `is_open` is true, requests are forwarded without the task. Call
+        `run` again when the client's stream wakes its reader.
 
-        ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: no request comes."""
+        ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: no further request
+        comes."""
         client = self._client
         if not self.is_open:
             self.open()
@@ -143,10 +144,10 @@ class Passing:
                     return self._translated.hand_over()
                 elif self.is_idle and (client.available or self._is_last):
                     return None
-                # The last answer has no reader. Brokers still handle the requests before it.
+                # No client reads the last answer. Earlier requests must still reach the broker.
                 elif client.has_ended and not client.available and len(self._unanswered) <= 1:
                     raise ConnectionEndedError(CLIENT)
-                elif self._is_last:  # whoever stops waits for the task
+                elif self._is_last:  # `finish` needs the task to end
                     await client.more(client.deadline.limit)
                 else:
                     is_parked = True
@@ -198,7 +199,7 @@ class Passing:
         return at
 
     def _translate(self, upstream: Upstream, data: memoryview, now: float, time: float) -> int:
-        """Begins to translate an old fetch. Returns its size; 0: the task handles it."""
+        """Begins to translate an old fetch. Returns its size, or 0 if the task must handle it."""
         size = 0 if self._waits_for_client else self._translated.size_of(data)
         if size:
             try:
@@ -216,7 +217,7 @@ class Passing:
         return self._unanswered[0][3] if current is None else current.wait
 
     def _expect(self, now: float) -> None:
-        """The broker can answer the first request from now on."""
+        """The broker can answer the first request from now on: moves the time-out."""
         self._since = now
         wait = self._wait()
         self._client.deadline.move(now + self._limits.request_timeout + wait)
@@ -245,7 +246,7 @@ class Passing:
             if correlation_id != unanswered[0][0]:
                 self._fail(BadRequestError("the cluster answered another request"))
                 break
-            if stop > end and end - at < PART_MIN:  # more comes soon, and both are sent at once
+            if stop > end and end - at < PART_MIN:  # more comes soon: send both together
                 self._client.deadline.move(now + self._limits.request_timeout)
                 break
             self._began(now)
@@ -293,7 +294,7 @@ class Passing:
 
     def _send(self, data: memoryview | bytearray, now: float) -> None:
         client = self._client
-        if not client.has_ended:  # else nobody receives it
+        if not client.has_ended:  # a client that has gone receives nothing
             try:
                 client.send(data)
             except ConnectionEndedError as error:
@@ -332,7 +333,7 @@ class Passing:
         rule = self._session.rule
         self._counters.request_served(known.api, now - started, rule, size, self._size)
 
-    # --- what takes longer, or fails
+    # --- slow answers, and failures
 
     async def _send_rest(self) -> None:
         """Sends the rest of an answer, as fast as the client takes it."""
@@ -359,22 +360,23 @@ class Passing:
         self._client.wake()
 
     def _taken_failure(self) -> Exception:
-        """The error to raise. It is not kept, as its traceback will refer to this object."""
+        """Returns the error to raise, and forgets it, because its traceback will refer to this
+        object."""
         failure, self._failure = self._failure, RAISED
         assert failure is not None
         return failure
 
     def _overdue(self, error: TimeoutError) -> Exception:
-        """The error for the request under way. No frame of its traceback may hold it."""
+        """The time-out of the request under way. No frame of its traceback may refer to it."""
         cause = self._silence(error)
         is_client = isinstance(cause, StalledError) and cause.peer == CLIENT
         return (TimeoutError if is_client else UnreachableError)(f"{self._described()}: {cause}")
 
     def _silence(self, error: TimeoutError) -> Exception:
-        """The error that a time-out means for the request under way."""
+        """The meaning of a time-out for the request under way, as an error."""
         assert self._upstream is not None
         if str(error):
-            return error  # of a transfer, by its own time-out
+            return error  # the time-out of a transfer
         stream, limit = self._upstream.stream, self._limits.request_timeout
         if self._left or stream.available:
             return stream.silence()

@@ -1,8 +1,8 @@
 """The PROXY protocol, versions 1 and 2, as HAProxy specifies it.
 
-A load balancer sends such a header before the client's first byte and names the client in it. A
-reader must stop at its last byte: a TLS handshake may follow. A balancer that connects for itself
-(LOCAL, UNKNOWN) is its own client.
+A load balancer sends such a header, which names the client, before the client's first byte. A
+reader must stop at the header's last byte, because a TLS handshake may follow. If the balancer
+connects for itself (LOCAL, UNKNOWN), it is the client.
 
 Not here: which addresses send a header (config.py), reading it (reception.py)."""
 
@@ -15,7 +15,7 @@ from typing import Final
 from downconvert.protocol.errors import BadRequestError
 
 TEXT: Final = b"PROXY "
-TEXT_MAX: Final = 107  # bytes of version 1, with its end
+TEXT_MAX: Final = 107  # bytes of a header of version 1, with its line end
 TEXT_MIN: Final = b"PROXY UNKNOWN\r\n"
 LINE_END: Final = b"\r\n"
 UNKNOWN: Final = b"UNKNOWN"
@@ -100,7 +100,7 @@ def parse_binary(data: bytes) -> Proxied | None:
 
 
 def _proxied(*addresses: IPv4Address | IPv6Address) -> Proxied:
-    """An IPv4-mapped IPv6 address counts as the IPv4 address: it is the same client."""
+    """An IPv4-mapped IPv6 address counts as its IPv4 address, because it is the same client."""
     texts = (str(getattr(one, "ipv4_mapped", None) or one) for one in addresses)
     return Proxied(*texts)
 

@@ -1,7 +1,7 @@
 """Prepares a new connection for serving: its place, its PROXY header, its TLS handshake.
 
-A connection is counted before anything is done for it. If it has neither a header nor TLS, it is
-served at once, without a task that prepares it: thousands may come when a broker restarts.
+A connection is counted before anything else. Without a PROXY header and TLS, it is served at once,
+with no task for preparing it: thousands may come when a broker restarts.
 
 Not here: serving it afterwards (loop.py), the format of PROXY headers (proxy_header.py)."""
 
@@ -31,13 +31,13 @@ from .connection_log import log_handshake, log_refusal
 from .handshake import HANDSHAKE, Handshake
 from .proxy_header import Proxied, bytes_missing, parse
 
-# The client leaves during its handshake, as probes of an open port do.
+# Errors if the client leaves during its handshake, like a probe of the port.
 GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 REFUSED: Final = (ConnectionEndedError, BadRequestError, NoPlaceError, OSError)
 
 
 class Host(Protocol):
-    """The parts of a gateway (server.py) that it needs."""
+    """The parts of a gateway (server.py) that this file needs."""
 
     config: GatewayConfig
     topology: Topology
@@ -100,12 +100,12 @@ class Reception:
             task.cancel()
 
     def _settle(self, place: Place) -> None:
-        """Lets the connection keep its place for good if clients need no identity."""
+        """If clients need no identity, the connection keeps its place for good."""
         if not self._gateway.config.identities.is_needed:
             place.settle()
 
     def _keep(self, place: Place, task: "asyncio.Task[None]") -> None:
-        """Lets the connection keep its place until another takes it, or for good."""
+        """The connection keeps its place until another takes it, or for good."""
         self._settle(place)
         place.on_evicted = partial(self._evict, task)
 
@@ -143,8 +143,8 @@ class Reception:
     async def _find(
         self, channel: socket.socket, place: Place, handshake: Handshake
     ) -> Place | None:
-        """The place of a client behind a load balancer, from its PROXY header. None: the client is
-        refused."""
+        """Finds a client behind a load balancer by its PROXY header, and its place. None: the
+        client is refused."""
         address = place.address
         try:
             async with asyncio.timeout(self._gateway.config.limits.handshake_timeout):
@@ -173,7 +173,7 @@ class Reception:
         return parse(data)
 
     def _connect(self, channel: socket.socket, place: Place, handshake: Handshake) -> None:
-        """Begins to serve a client without TLS, unless the system has no room for it."""
+        """Begins to serve a client without TLS, unless the system lacks resources."""
         client = Stream(CLIENT)
         try:
             reached = handshake.reached or channel.getsockname()[0]

@@ -12,7 +12,7 @@ HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 1
 
 
 class AuthenticationError(Exception):
-    """The cluster did not accept the gateway, or is not what it claims to be."""
+    """The cluster did not accept the gateway, or did not prove its identity."""
 
 
 def authenticate(credentials: Credentials) -> Generator[Ask, Message, None]:

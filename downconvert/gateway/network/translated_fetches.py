@@ -19,7 +19,7 @@ from .translating import Translation
 from .upstream import LENGTH, Upstream, framed
 
 START: Final = Struct(">i4si")  # length, API and version, correlation id
-# API and version of the requests that are translated in this way.
+# API and version of the requests that are translated here.
 OLD_FETCHES: Final = frozenset(
     ApiKey.Fetch.to_bytes(2) + version.to_bytes(2) for version in range(AS_ON_DISK_SINCE)
 )
@@ -37,8 +37,8 @@ class TranslatedFetches:
         self.current: Translation | None = None
 
     def size_of(self, data: memoryview) -> int:
-        """The size of the fetch that received bytes begin with, with its length. 0: the task
-        handles them."""
+        """The size of the old fetch at the start of the received bytes, with its length field. 0:
+        there is none, so the task handles them."""
         if len(data) < START.size:
             return 0
         size, kind, _ = START.unpack_from(data)
@@ -47,8 +47,8 @@ class TranslatedFetches:
         return stop if is_whole and self._session.is_settled else 0
 
     def begin(self, data: memoryview, upstream: Upstream, now: float, time: float) -> bool:
-        """Asks the cluster for a fetch, a frame with its length. Returns whether it was asked; if
-        not, the task continues. `now`: by the event loop's clock. `time`: of day.
+        """Sends a fetch, a frame with its length, to the cluster. Returns False if the task must
+        continue instead. `now`: by the event loop's clock. `time`: of day.
 
         Raises errors of the exchange and ConnectionEndedError."""
         session, whole = self._session, memoryview(bytes(data))
@@ -64,7 +64,7 @@ class TranslatedFetches:
 
     def take(self, data: memoryview, upstream: Upstream) -> memoryview | bytearray | None:
         """Takes a whole answer of the cluster, a frame. Returns the client's answer. None: the
-        cluster has been asked again, or the task has to continue. Raises as `begin` does."""
+        cluster has been asked again, or the task must continue. Raises as `begin` does."""
         translation, session = self.current, self._session
         assert translation is not None
         if translation.take(data, upstream):
@@ -86,7 +86,7 @@ class TranslatedFetches:
         return frame
 
     def finish(self, sent: int, now: float) -> None:
-        """Counts the current fetch, whose answer has `sent` bytes."""
+        """Ends and counts the current fetch. Its answer has `sent` bytes."""
         translation, self.current = self.current, None
         assert translation is not None
         sizes = LENGTH.size + len(translation.frame), sent
@@ -94,7 +94,7 @@ class TranslatedFetches:
         self._counters.request_served(FETCH, seconds, self._session.rule, *sizes)
 
     def hand_over(self) -> Translation:
-        """Hands the current fetch to the task."""
+        """Gives the current fetch to the task."""
         translation, self.current = self.current, None
         assert translation is not None
         translation.begin_exchange()

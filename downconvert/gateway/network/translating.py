@@ -1,8 +1,8 @@
 """Translates an old fetch in the callbacks that receive it and its answer.
 
-Its exchange translates it. If the client repeats a fetch, the saved results of its first exchange
-suffice (repeated.py). The connection's task takes over if an answer is large, if conversion takes
-more than a moment, or if the exchange ends in anything but an answer.
+An exchange translates a fetch. A repeated fetch needs only the saved results of the first exchange
+(repeated.py). The connection's task takes over if an answer is large, if conversion takes more than
+a moment, or if the exchange does not end with an answer.
 
 Not here: when a translation begins (translated_fetches.py), how the task continues
 (connection.py)."""
@@ -32,12 +32,13 @@ from .upstream import CORRELATION, LENGTH, Upstream
 
 
 class Translation:
-    """The translation of one request. `exchange`: begins its exchange, with the session's state at
-    its arrival. `whole`: the request, with its length. `started`: its arrival time. `repeated`:
-    what is known of such requests. The exchange then begins only if that does not suffice.
+    """The translation of one request. `exchange`: begins the exchange, with the session's state at
+    the request's arrival. `whole`: the request, with its length. `started`: the arrival time.
+    `repeated`: saved results of such requests, if any; then the exchange begins only if they do not
+    suffice.
 
     `steps`: the exchange. `step`: the last value that it yielded or returned. `correlation_id`: of
-    the request to the cluster that is under way. `answered`: the client's answer, if it needed no
+    the current request to the cluster. `answered`: the client's answer, if it needed no
     exchange."""
 
     __slots__ = (
@@ -60,11 +61,11 @@ class Translation:
         self.steps: Steps
         self.step: Step
         self.correlation_id: int | None = None
-        self.is_large = False  # whether the expected answer is
+        self.is_large = False  # whether the expected answer is large
 
     @property
     def is_for_task(self) -> bool:
-        """Whether the task has to continue it."""
+        """Whether the task must continue the translation."""
         return self.correlation_id is None or self.is_large
 
     @property
@@ -97,15 +98,15 @@ class Translation:
         return self._advance(nothing, upstream)
 
     def begin_exchange(self) -> None:
-        """Begins the exchange if it was not needed so far. The cluster has already received its
-        request."""
+        """Begins the exchange if it has not begun. The cluster already has its request."""
         if self.repeated is not None:
             self.repeated, self.steps = None, self._exchange()
             self.step = advance(self.steps, nothing)
             assert isinstance(self.step, Ask)
 
     def is_small(self, size: int) -> bool:
-        """Whether the cluster's answer, of so many bytes after its length, is taken in one call."""
+        """Whether the cluster's answer, of this many bytes after its length, is taken in one
+        call."""
         self.is_large = not CORRELATION.size <= size <= min(MEMORY_MAX, PIECE_SIZE) - LENGTH.size
         if self._known is not None:
             self._known.is_large = self.is_large

@@ -38,7 +38,7 @@ CORRELATION: Final = Struct(">i")
 THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 CORRELATION_MAX: Final = (1 << 31) - 1
-INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
+INLINE_MAX: Final = 4096  # bytes of a message that the event loop parses: a millisecond
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 
 
@@ -63,7 +63,7 @@ class Upstream:
         self.stream = stream
         self.address = address
         self.name = str(address)  # for metrics
-        self.api_versions: Message | None = None  # what the broker answered to ASK_API_VERSIONS
+        self.api_versions: Message | None = None  # the broker's answer to ASK_API_VERSIONS
         self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
         self.api = OTHER  # an API's name or OTHER, for metrics
         self._pool = pool
@@ -90,13 +90,14 @@ class Upstream:
         return correlation_id
 
     def write(self, ask: Ask) -> int:
-        """As `send`, for callers that drain afterwards or have checked `is_writable` before."""
+        """As `send`, for callers that drain afterwards or have checked `is_writable`."""
         correlation_id = self.next_id()
         self.stream.send(framed(ask, correlation_id))
         return correlation_id
 
     def take_api_versions(self) -> Message:
-        """The broker's answer to ASK_API_VERSIONS. It is not kept: a session asks for it once."""
+        """The broker's answer to ASK_API_VERSIONS. Forgets it, because a session asks for it
+        once."""
         answer, self.api_versions = self.api_versions, None
         assert answer is not None
         return answer
@@ -107,11 +108,11 @@ class Upstream:
         return self._correlation_id
 
     async def answer(self, wait: float) -> Spool:
-        """Waits for the response to a sent request. Its bytes have not been received. Parsing it
-        takes time if it is larger than INLINE_MAX."""
+        """Waits for the start of the response to a sent request. The rest has not been received. If
+        it is larger than INLINE_MAX, parsing takes too long for the event loop."""
         spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
         self.stream.consume(LENGTH.size)
-        self.stream.deadline.close()  # no timer is held while the client receives the result
+        self.stream.deadline.close()  # no timer is needed while the client receives the result
         return spool
 
     async def receive(self, spool: Spool) -> None:
@@ -120,7 +121,7 @@ class Upstream:
             await self.stream.receive_into(spool.write, spool.size - spool.received)
 
     async def _begun(self, wait: float) -> int:
-        """Reads the length of the next response. SilentBrokerError: none comes."""
+        """Reads the length of the next response. SilentBrokerError: no response comes."""
         started = perf_counter()
         await self._arrived(LENGTH.size, wait)
         if self.on_answer is not None:
@@ -131,7 +132,7 @@ class Upstream:
         return int(size)
 
     async def _arrived(self, size: int, wait: float = 0.0) -> None:
-        """Waits for so many bytes of a response. SilentBrokerError."""
+        """Waits for this many bytes of a response. SilentBrokerError."""
         limit = self._request_timeout + wait
         try:
             await self.stream.ensure(size, get_running_loop().time() + limit)
@@ -155,7 +156,7 @@ class Upstream:
         if CORRELATION.unpack_from(self.stream.available, LENGTH.size)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
         seconds = charge(size)
-        if client.has_ended:  # it receives nothing; its earlier requests are still handled
+        if client.has_ended:  # nothing can be sent, but earlier requests are still handled
             await self.stream.receive_into(lambda _piece: None, size)
             return
         if seconds and throttle is not None:
@@ -166,14 +167,14 @@ class Upstream:
 
     async def _throttled_start(self, field: ThrottleField, size: int, seconds: float) -> bytes:
         """Takes the beginning of a frame of `size` bytes and returns it with the new throttle time.
-        Empty: the frame has no such field."""
+        Returns nothing, and takes nothing, if the frame has no such field."""
         field_at = LENGTH.size + field.header_size
         start_size = field_at + THROTTLE.size
         if size < start_size:
             return b""
         await self._arrived(start_size)
         start = bytes(self.stream.available[:start_size])
-        if any(start[LENGTH.size + CORRELATION.size : field_at]):  # undefined tags
+        if any(start[LENGTH.size + CORRELATION.size : field_at]):  # it has tagged fields
             return b""
         (theirs,) = THROTTLE.unpack_from(start, field_at)
         self.stream.consume(start_size)
@@ -198,10 +199,10 @@ async def reach(
     pool: ConversionPool,
     budget: MemoryBudget | None = None,
 ) -> Upstream:
-    """A connection to the first address that answers. UnreachableError: none does.
+    """A connection to the first address that answers. UnreachableError: no address does.
 
-    Accepting a connection is not enough: a hanging broker does that, too. `report` is called for
-    each tried address, with None or with the reason why it could not be reached."""
+    A connection that is accepted is not enough, because a hung broker accepts, too. `report` is
+    called for each tried address, with None or the reason of the failure."""
     reasons = []
     limit = config.limits.connect_timeout
     for address in addresses:

@@ -1,7 +1,7 @@
 """Connects to a host.
 
-A host may have several addresses. While one of them does not answer, the next one is tried beside
-it [RFC 8305]. The first connection is used, and all other attempts end.
+A host may have several addresses. If an address does not answer soon, the next one is tried in
+parallel [RFC 8305]. The first connection is used, and all other attempts end.
 
 Not here: which host to connect to, and what a failure means (upstream.py)."""
 
@@ -19,16 +19,16 @@ from .socket_transport import SocketTransport
 from .streams import PIECE_SIZE, Stream
 from .tcp import set_options
 
-HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
+HAPPY_EYEBALLS: Final = 0.25  # seconds until the next address is tried in parallel [RFC 8305]
 
-SocketAddress: TypeAlias = tuple[int, Any]  # the family, and the address as `socket` takes it
+SocketAddress: TypeAlias = tuple[int, Any]  # the address family, and the address for `socket`
 Attempt: TypeAlias = "asyncio.Task[socket.socket]"
 
 
 async def connect(
     host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
 ) -> Stream:
-    """A connection to a host. OSError, also for TLS. The caller sets the timeout."""
+    """A connection to a host. OSError, also for failures of TLS. The caller limits the time."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, EventLoop)
     channel = await _connected_channel(loop, host, port)
@@ -85,13 +85,14 @@ async def _connected_to(loop: EventLoop, address: SocketAddress) -> socket.socke
 
 
 def _close_unused(attempt: Attempt) -> None:
-    """Closes the connection of an attempt that was not the first, if it has made one."""
+    """Closes the connection, if there is one, of an attempt that lost the race."""
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().close()
 
 
 async def _addresses(loop: EventLoop, host: str, port: int) -> list[SocketAddress]:
-    """The addresses of a host, of each family in turn. OSError: it is not known."""
+    """The addresses of a host, alternating between address families. OSError: the host is
+    unknown."""
     try:
         family = socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6
     except ValueError:

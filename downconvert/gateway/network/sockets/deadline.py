@@ -1,7 +1,7 @@
 """Time-outs of waits.
 
-One timer serves many waits. It is set again only when it fires too early, not for each wait: most
-connections wait thousands of times before one wait takes too long."""
+One timer serves many waits. It is not set for each wait, but only when it fires too early, because
+most connections wait thousands of times before one wait takes too long."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from contextlib import suppress
 
 
 class Parked:
-    """Stands for the future of a task that does not exist while nothing happens. `resume`: called
-    once, when the wait ends. It makes the task."""
+    """Replaces the future of a task, so that a waiting connection needs no task. `resume`: called
+    once, when the wait ends, to make the task."""
 
     __slots__ = ("_resume",)
 
@@ -33,7 +33,7 @@ def wake(waiter: "asyncio.Future[None] | Parked | None") -> None:
 
 
 async def pause(seconds: float, waiter: "asyncio.Future[None]") -> bool:
-    """Waits for so long. Returns whether `wake` has ended the wait before."""
+    """Waits for so long. Returns whether `wake` has ended the wait early."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await waiter
@@ -42,9 +42,9 @@ async def pause(seconds: float, waiter: "asyncio.Future[None]") -> bool:
 
 
 class Deadline:
-    """The time-out of one task, which waits for one thing at a time.
+    """The time-out of one task. The task waits for one event at a time.
 
-    `limit`: of the wait, by the loop's clock."""
+    `limit`: when the current wait times out, by the loop's clock."""
 
     __slots__ = ("_is_over", "_timer", "_timer_at", "_waiter", "limit")
 
@@ -56,7 +56,7 @@ class Deadline:
         self._is_over = False  # whether the current wait has reached its limit
 
     async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
-        """Waits for the future. TimeoutError: it is not done by the limit."""
+        """Waits for the future. TimeoutError: it is not done at the limit."""
         self.begin(waiter, limit)
         try:
             await waiter
@@ -65,7 +65,7 @@ class Deadline:
         self.end()
 
     def begin(self, waiter: "asyncio.Future[None] | Parked", limit: float | None) -> None:
-        """Begins a wait that reaches its limit at this time."""
+        """Begins a wait with this limit."""
         self._is_over = False
         if limit is not None:
             self._waiter = waiter
@@ -74,7 +74,7 @@ class Deadline:
     def end(self) -> None:
         """Ends the wait, if there is one. TimeoutError: it has reached its limit."""
         self._waiter, is_over, self._is_over = None, self._is_over, False
-        if is_over:  # a future with the error would refer to this frame, and it to the future
+        if is_over:  # raised here: an error in the future would form a reference cycle
             raise TimeoutError
 
     def move(self, limit: float) -> None:

@@ -1,4 +1,4 @@
-"""Errors that end connections, and the `End` that each of them stands for.
+"""Errors that end connections, each with its `End`.
 
 Not here: which side closed a connection (connection.py)."""
 
@@ -11,7 +11,8 @@ from downconvert.protocol.errors import BadRequestError
 
 
 class ConnectionEndedError(Exception):
-    """The other side closed the connection, or it broke. `peer`: its name, for messages."""
+    """The other side closed the connection, or the connection broke. `peer`: the other side's name,
+    for messages."""
 
     def __init__(self, peer: str) -> None:
         super().__init__(f"{peer} closed the connection")
@@ -31,7 +32,8 @@ class UnreachableError(Exception):
 
 
 class SilentBrokerError(UnreachableError):
-    """A broker that was reached does not answer a request. `reason`: without its address."""
+    """A broker that was reached does not answer a request. `reason`: without the broker's
+    address."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         super().__init__(f"broker {address} has not answered in {seconds:g} s")
@@ -46,8 +48,8 @@ class Failing(Protocol):
 
 
 def taken_failure(transfer: Failing) -> Exception:
-    """The failure of a transfer, to be raised. The transfer does not keep it, as the traceback will
-    refer to the transfer."""
+    """Returns the failure of a transfer, to be raised. The transfer forgets it, because the
+    traceback will refer to the transfer."""
     failure, transfer.failure = transfer.failure, None
     assert failure is not None
     return failure
@@ -62,7 +64,7 @@ class ExpiredSessionError(BadRequestError):
 
 
 class OverLimitError(BadRequestError):
-    """A client has as many connections as its rule allows, or makes them too fast."""
+    """A client has more connections than its rule allows, or makes them too fast."""
 
 
 def hang_up(ends: HangUp) -> BadRequestError:
@@ -75,7 +77,7 @@ def hang_up(ends: HangUp) -> BadRequestError:
 
 
 def end_of(error: BaseException) -> End | None:
-    """The end that an error stands for; None: the error does not say."""
+    """The `End` of an error. None: the error has none of its own."""
     match error:
         case UnreachableError():
             return End.CLUSTER

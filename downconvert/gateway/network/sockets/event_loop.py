@@ -1,7 +1,7 @@
-"""The event loop of a gateway. It calls who watches a plain socket without a handle for each event.
+"""The event loop of a gateway. It calls the callback of a plain socket directly.
 
-asyncio would make a handle for each event, and take a turn of its loop. That costs as much as
-handling a small request, or as moving a piece of a large response."""
+For each event, asyncio would make a handle and take a turn of its loop. That costs as much as
+handling a small request, or moving a piece of a large response."""
 
 import asyncio
 import select
@@ -28,7 +28,8 @@ class _Work:
 class _Selector(selectors.DefaultSelector):
     """asyncio's selector, which also calls the callbacks of watched files.
 
-    It returns only if it has to: a file of asyncio's is ready, there is work, or time is up."""
+    `select` returns only if a file of asyncio is ready, there is work for asyncio, or time is
+    up."""
 
     def __init__(self, work: _Work) -> None:
         super().__init__()
@@ -53,14 +54,14 @@ class _Selector(selectors.DefaultSelector):
         until = None if timeout is None else monotonic() + timeout
         callbacks, others = self._callbacks, list[tuple[selectors.SelectorKey, int]]()
         work = self._work
-        work.is_left = False  # the timeout tells what was left before
+        work.is_left = False  # the timeout accounts for earlier work
         while True:
             ready = self.epoll.poll(FOREVER if timeout is None else max(timeout, 0.0))
             for file, events in ready:
                 callback = callbacks.get(file)
                 if callback is not None:
                     callback(events)
-                else:  # one of asyncio's files, or one that is not watched any more
+                else:  # a file of asyncio, or one that is no longer watched
                     others += super().select(0)
             if others or not ready or work.is_left:
                 return others
@@ -79,7 +80,7 @@ class EventLoop(asyncio.SelectorEventLoop):
     time = staticmethod(monotonic)
 
     def call_at(self, when: float, callback: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
-        self._work.is_left = True  # the timer may be the first
+        self._work.is_left = True  # the new timer may be the earliest
         return super().call_at(when, callback, *args, **options)
 
     def call_soon(self, callback: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
@@ -87,8 +88,8 @@ class EventLoop(asyncio.SelectorEventLoop):
         return super().call_soon(callback, *args, **options)
 
     def watch(self, file: int, callback: Callable[[int], None], events: int) -> None:
-        """Calls back whenever the file is ready for one of these events. Errors count as
-        each of them. The callback must not raise."""
+        """Calls back whenever the file is ready for one of these events, or has an error. The
+        callback must not raise."""
         if self._selecting is not None:
             self._selecting.watch(file, callback, events)
             return
@@ -99,7 +100,7 @@ class EventLoop(asyncio.SelectorEventLoop):
             self.add_writer(file, callback, WRITABLE)
 
     def unwatch(self, file: int) -> None:
-        """Calls back no more."""
+        """Stops the calls."""
         if self._selecting is not None:
             self._selecting.unwatch(file)
             return

@@ -1,4 +1,4 @@
-"""Pipes for splicing. They are kept for reuse: making one costs as much as moving 64 KiB."""
+"""Pipes for splicing. They are reused, because making a pipe costs as much as moving 64 KiB."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ _free = deque["Pipe"]()
 
 
 class Pipe(NamedTuple):
-    """Its two non-blocking files."""
+    """The two ends of a pipe, both non-blocking."""
 
     outlet: int
     inlet: int
@@ -29,13 +29,13 @@ def take() -> Pipe:
     with suppress(IndexError):
         return _free.pop()
     pipe = Pipe(*os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
-    with suppress(OSError):  # too many pipes of this user: it stays at 64 KiB
+    with suppress(OSError):  # the user has too many pipes: this one stays at 64 KiB
         fcntl.fcntl(pipe.inlet, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     return pipe
 
 
 def give_back(pipe: Pipe, *, is_empty: bool) -> None:
-    """Keeps the pipe for reuse, unless it is not empty or enough pipes are free."""
+    """Keeps an empty pipe for reuse, unless enough pipes are free. Closes any other."""
     if is_empty and len(_free) < KEPT_MAX:
         _free.append(pipe)
     else:

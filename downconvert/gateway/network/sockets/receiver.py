@@ -1,4 +1,4 @@
-"""Hands bytes to a sink as they arrive. They are read into the thread's buffer."""
+"""Passes bytes to a sink as they arrive. They are read into the thread's buffer."""
 
 import threading
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from records.units import KiB
 
 from .ended import ConnectionEndedError
 
-SCRATCH_SIZE: Final = 256 * KiB  # bytes that a thread has for reading
+SCRATCH_SIZE: Final = 256 * KiB  # bytes of a thread's buffer for reading
 
 
 class Scratch(threading.local):
-    """Each thread's `buffer` for reading. Its content is valid until the next await."""
+    """Each thread's `buffer` for reading. The content is valid until the next await."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(SCRATCH_SIZE))
@@ -22,9 +22,9 @@ SCRATCH: Final = Scratch()
 
 
 class Receiver:
-    """Up to `left` bytes for a sink, `piece_size` at a time, while `may_continue()`.
+    """Passes up to `left` bytes to a sink, `piece_size` at a time, while `may_continue()` is true.
 
-    `failure`: what the sink raised."""
+    `failure`: the error that the sink raised."""
 
     __slots__ = ("_may_continue", "_piece_size", "_sink", "failure", "left")
 
@@ -49,7 +49,7 @@ class Receiver:
         return not self.left or self.failure is not None or not self._may_continue()
 
     def take(self, piece: memoryview) -> bool:
-        """Hands a piece to the sink. Returns whether no more is taken."""
+        """Passes a piece to the sink. Returns whether it was the last one."""
         try:
             self._sink(piece)
         except (OSError, ConnectionEndedError) as error:

@@ -1,9 +1,9 @@
 """A plain socket of the gateway's event loop, with few calls for each arrival and connection.
 
-asyncio's own transport makes handles and a future for a new connection, and a handle and four calls
-for each arrival. Thousands of clients may connect at once, and most requests are small.
+asyncio's transport makes handles and a future for each new connection, and a handle and four calls
+for each arrival. That is slow if thousands of clients connect at once, or if requests are small.
 
-Not here: TLS, which has asyncio's transports; what is done with the bytes (streams.py)."""
+Not here: TLS, which uses asyncio's transports, and handling the bytes (streams.py)."""
 
 import asyncio
 import select
@@ -18,7 +18,7 @@ LOW: Final = 4  # writing resumes once the queue has this part of its limit or l
 
 
 class WatchingLoop(Protocol):
-    """The parts of the event loop that it needs."""
+    """The parts of the event loop that this file needs."""
 
     def watch(self, file: int, callback: Callable[[int], None], events: int) -> None: ...
     def unwatch(self, file: int) -> None: ...
@@ -27,9 +27,9 @@ class WatchingLoop(Protocol):
 
 
 class SocketTransport(Transport):
-    """A connected, non-blocking socket and its protocol, as asyncio's transports of sockets.
+    """A transport of asyncio for a connected, non-blocking socket and its protocol.
 
-    Its `connection_made` is called at once. Written data may be overwritten afterwards."""
+    It calls `connection_made` at once. Callers may reuse the buffer of written data."""
 
     __slots__ = (  # thousands of idle connections exist
         *("_channel", "_events", "_file", "_high", "_is_closing", "_is_full", "_is_lost"),
@@ -48,8 +48,8 @@ class SocketTransport(Transport):
         self._high = self._low = 0
         self._is_full = False  # whether the protocol has paused writing
         self._is_closing = False
-        self._is_lost = False  # whether nothing more is received or sent
-        self._events = 0  # those that are watched
+        self._is_lost = False  # whether the connection has ended
+        self._events = 0  # the events that the loop watches
         protocol.connection_made(self)
         self._watch(READABLE)
 
@@ -85,7 +85,7 @@ class SocketTransport(Transport):
             self._protocol.connection_lost(None)
         finally:
             self._channel.close()
-            del self._protocol  # it refers to this transport
+            del self._protocol  # breaks a reference cycle
 
     # --- events
 
@@ -117,7 +117,7 @@ class SocketTransport(Transport):
                         self.close()
             if self._events & WRITABLE and events & ~READABLE:
                 self._send_rest()
-        except Exception as error:  # a defect: it must not end the loop
+        except Exception as error:  # an unexpected error must not end the loop
             context = {"message": "a defect in an event of a socket", "exception": error}
             self._loop.call_exception_handler(context)
             self.abort()

@@ -1,7 +1,7 @@
 """Forwards bytes from one connection to another, no faster than the other side takes them.
 
-Between plain sockets on Linux, the operating system moves a large response through a pipe. It is
-not copied to user space [splice(2)]. Not here: pipes (pipes.py)."""
+Between plain sockets on Linux, the operating system moves a large response through a pipe, without
+copying it to user space [splice(2)]. Not here: pipes (pipes.py)."""
 
 import asyncio
 import os
@@ -18,13 +18,13 @@ from .streams import PIECE_SIZE, Stream
 from .tcp import unsent
 
 IS_POSSIBLE: Final = hasattr(os, "splice")
-WORTHWHILE: Final = 128 * KiB  # bytes: below that, a pipe costs more than the copies
-TURN_SIZE: Final = MiB  # bytes, until others have their turn
-ROUNDS: Final = 16  # likewise, if each round moves few bytes
+WORTHWHILE: Final = 128 * KiB  # bytes; below that, a pipe costs more than the copies
+TURN_SIZE: Final = MiB  # bytes until other connections have their turn
+ROUNDS: Final = 16  # rounds until then, if each moves few bytes
 
 
 class TargetEndedError(Exception):
-    """The connection that bytes go to has broken."""
+    """The target's connection has broken."""
 
 
 class SourceEndedError(Exception):
@@ -32,18 +32,18 @@ class SourceEndedError(Exception):
 
 
 class SilenceError(Exception):
-    """The side that the transfer waits for has neither sent nor taken a byte for too long."""
+    """The awaited side has neither sent nor taken a byte for too long."""
 
 
 class Splice:
     """A pipe between two non-blocking sockets, for a response of `size` bytes. `head`: the part
     that has been read already.
 
-    Callbacks of the event loop move the bytes: a task would handle each piece one turn of the loop
-    later. `patience`: seconds without a byte after which the source, and after which the target,
-    has failed; None: no limit. `ended`: done when nothing more is moved. The owner of either
-    connection may set it when that connection has ended. The files may be closed from then on.
-    `failure`: the error that ended it, until `run` raises it."""
+    Callbacks of the event loop move the bytes, because a task would handle each piece one turn of
+    the loop later. `patience`: for source and target, the seconds without a byte after which it has
+    failed; None: no limit. `ended`: done when nothing more is moved; the files may then be closed.
+    The owner of either connection may set it when that connection has ended. `failure`: the error
+    that ended the transfer, until `run` raises it."""
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class Splice:
         self._in_pipe = 0
         self._patience = patience
         self._moved_at = self._loop.time()
-        self._unsent = 0  # bytes that the target had not taken when it had no room
+        self._unsent = 0  # unacknowledged bytes of the target at the last check
         self._timer: asyncio.TimerHandle | None = None
         self._watched: int | None = None  # the socket that the loop watches
-        # The loop has one watcher per file, and already watches the sockets. So copies are used.
+        # The loop allows one watcher per file, and already watches the sockets. So their duplicates
+        # are watched here.
         self._copies: dict[int, int] = {}
         self._pipe = pipes.take()
 
@@ -78,7 +79,7 @@ class Splice:
 
     @property
     def waits_for_target(self) -> bool:
-        """Whether the target has to take something before more is read."""
+        """Whether the target must take bytes before more are read."""
         return self._in_pipe > 0
 
     async def run(self) -> bool:
@@ -98,7 +99,7 @@ class Splice:
         return not self.pending
 
     def _advance(self, _events: int = 0) -> None:
-        """Moves all bytes that can move now. The loop calls it again when more can."""
+        """Moves all bytes that can move now. The loop calls it again when more bytes can move."""
         if self.ended.done():
             return
         try:
@@ -106,14 +107,15 @@ class Splice:
             if file == self._target:
                 self._unsent = unsent(file)
             self._watch(file)
-        except Exception as error:  # `run` raises it, also if it is a defect
+        except Exception as error:  # `run` raises it, also unexpected ones
             self.failure = error
             file = None
         if file is None:
             self.ended.set_result(None)
 
     def _move(self) -> int | None:
-        """Moves bytes. Returns the file to wait for. None: all is moved, or the source ended."""
+        """Moves bytes. Returns the file to wait for. None: all bytes are moved, or the source
+        ended."""
         moved = 0
         for _ in range(ROUNDS):
             if not self._in_pipe:
@@ -149,7 +151,7 @@ class Splice:
         if self._left and not self._head:
             try:
                 size = os.splice(self._source, self._pipe.inlet, min(self._left, pipes.PIPE_SIZE))
-            except BlockingIOError:  # or the pipe is full
+            except BlockingIOError:  # the source has no bytes, or the pipe is full
                 if not self._in_pipe:
                     raise
                 return True
@@ -173,7 +175,7 @@ class Splice:
                 self.failure = SilenceError()
                 self.ended.set_result(None)
                 return
-            self._moved_at, left = self._loop.time(), patience  # the target takes bytes, though few
+            self._moved_at, left = self._loop.time(), patience  # the target has taken some bytes
         limits = [one for one in (left, *self._patience) if one is not None]
         if limits:
             self._timer = self._loop.call_later(min(limits), self._look_again)
@@ -193,7 +195,7 @@ class Splice:
             self._watched = file
 
     def close(self) -> None:
-        """Closes the copies and returns the pipe. To be called once, after the end."""
+        """Closes the duplicates and returns the pipe. To be called once, after the end."""
         for copy in self._copies.values():
             os.close(copy)
         pipes.give_back(self._pipe, is_empty=not self._in_pipe)
@@ -225,7 +227,7 @@ async def _splice(source: Stream, target: Stream, size: int) -> int:
         _check_open(source, target)
         files, patience = (source.file, target.file), (source.patience, target.patience)
         splice = Splice(*files, size, patience, source.take(size))
-        for stream in (source, target):  # the splice ends with either connection
+        for stream in (source, target):  # the end of either connection ends the splice
             stream.beside = splice.ended
         if not await splice.run():
             _check_open(source, target)
@@ -246,7 +248,7 @@ async def _splice(source: Stream, target: Stream, size: int) -> int:
 
 
 def _check_open(source: Stream, target: Stream) -> None:
-    """ConnectionEndedError: one of the two is not open any more."""
+    """ConnectionEndedError: one of the two connections has ended."""
     for stream in (target, source):
         if stream.transport.is_closing():
             raise ConnectionEndedError(stream.peer)

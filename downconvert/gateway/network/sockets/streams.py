@@ -1,7 +1,7 @@
-"""A connection as the gateway reads and writes it: small fixed buffers, and back-pressure.
+"""A connection as a stream of bytes, with small fixed buffers and back-pressure.
 
-Plain or TLS, towards a client or towards the cluster. The socket is not read while received bytes
-are not consumed.
+It may be plain or TLS, to a client or to the cluster. The socket is not read while its buffer is
+full of unconsumed bytes.
 
 Not here: forwarding from one to another (splicing.py)."""
 
@@ -20,11 +20,11 @@ from .receiver import SCRATCH, SCRATCH_SIZE, Receiver
 from .tcp import last_bytes, unsent
 
 BUFFER_SIZE: Final = 16 * KiB  # received bytes that wait for their reader
-PIECE_SIZE: Final = 64 * KiB  # bytes that are sent at a time, and so may be queued
+PIECE_SIZE: Final = 64 * KiB  # bytes that are sent, and so may be queued, at a time
 WRITE_MAX: Final = 32 * KiB  # bytes that may wait to be written before the writer has to wait
 RECORD_MAX: Final = 16 * KiB  # bytes of a TLS record
 CLIENT: Final = "the client"
-NOBODY: Final = asyncio.BufferedProtocol()  # of a connection that is over
+NOBODY: Final = asyncio.BufferedProtocol()  # the protocol of a connection that has ended
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
 
 
@@ -33,14 +33,14 @@ def _nothing() -> None:
 
 
 class Stream(asyncio.BufferedProtocol):
-    """One connection, for one task that reads and one that writes. The socket is read into the
-    thread's buffer. Bytes that are not taken at once are copied to a buffer of just their size.
+    """One connection, for one reading and one writing task. The socket is read into the thread's
+    buffer. Bytes that are not taken at once are copied to a buffer of exactly their size.
 
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
     transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader.
 
-    `file`: the number of its socket. `beside`: a future of who uses the socket directly. It is done
-    when the other side goes."""
+    `file`: the number of its socket. `beside`: a future of the code that uses the socket directly.
+    It is done when the other side goes."""
 
     __slots__ = (  # thousands of idle streams exist
         *("_abort_timer", "_buffer_size", "_is_lost", "_is_paused"),
@@ -57,10 +57,10 @@ class Stream(asyncio.BufferedProtocol):
         self.peer = peer
         self.patience = patience
         self.on_end: Callable[[], None] = _nothing  # called when the other side has gone
-        # Called with all waiting bytes whenever more arrive. Returns how many it has taken. Their
-        # content is valid until it returns.
+        # Called with all waiting bytes whenever more arrive. Returns how many bytes it has taken.
+        # The bytes are valid until it returns.
         self.on_arrival: Callable[[memoryview], int] | None = None
-        self.available, self._buffer_size = NOTHING, buffer_size  # received and not taken
+        self.available, self._buffer_size = NOTHING, buffer_size  # received bytes, not taken
         self.has_ended = False  # whether the other side sends no more
         self._is_paused = self._is_lost = False
         self._abort_timer: asyncio.TimerHandle | None = None  # after closing
@@ -72,9 +72,9 @@ class Stream(asyncio.BufferedProtocol):
         self._receiver: Receiver | None = None
         self.transport: asyncio.Transport
         self.file: int
-        self.is_plain: bool  # whether written bytes go out unencrypted
+        self.is_plain: bool  # whether there is no TLS
 
-    # --- what the event loop calls
+    # --- methods for the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -84,7 +84,7 @@ class Stream(asyncio.BufferedProtocol):
         self.is_plain = transport.get_extra_info("sslcontext") is None
         if not self.is_plain:
             # When the other side ends, asyncio decrypts into one buffer and drops the rest. So it
-            # reads no further until all it has read is taken: at most a record is left then.
+            # reads no more before all earlier bytes are taken. At most one record is left then.
             transport.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]
 
     def get_buffer(self, _sizehint: int) -> memoryview:
@@ -92,7 +92,7 @@ class Stream(asyncio.BufferedProtocol):
         if self._receiver is not None:
             return buffer[: self._receiver.read_size]
         waiting = len(self.available)
-        if waiting:  # new bytes are handled together with these
+        if waiting:  # the new bytes are appended to these
             buffer[:waiting] = self.available
         return buffer[
             waiting : self._buffer_size if self.is_plain else self._buffer_size + RECORD_MAX
@@ -133,8 +133,8 @@ class Stream(asyncio.BufferedProtocol):
         wake(self._writer)
         wake(self.beside)
         self.on_end()
-        # The callbacks and the transport of TLS, with its large buffer, refer to this stream. So
-        # they would wait for the cycle collector.
+        # Breaks reference cycles: the callbacks, and the TLS transport with its large buffer, refer
+        # to this stream.
         self.on_end, self.on_arrival = _nothing, None
         if not self.is_plain:
             self.transport.set_protocol(NOBODY)
@@ -149,8 +149,8 @@ class Stream(asyncio.BufferedProtocol):
     # --- reading
 
     async def ensure(self, size: int, limit: float | None = None) -> None:
-        """Waits until so many bytes are there; at most BUFFER_SIZE. `limit`: by the loop's clock.
-        ConnectionEndedError, TimeoutError."""
+        """Waits until this many bytes, at most BUFFER_SIZE, are there. `limit`: by the loop's
+        clock. ConnectionEndedError, TimeoutError."""
         assert size <= BUFFER_SIZE
         while len(self.available) < size:
             if self.has_ended:
@@ -171,7 +171,8 @@ class Stream(asyncio.BufferedProtocol):
         self.deadline.begin(waiter, limit)
 
     def unpark(self) -> None:
-        """Ends the wait that `park` has begun, if any. TimeoutError: it has reached its limit."""
+        """Ends the wait that `park` has begun, if any. TimeoutError: the wait has reached its
+        limit."""
         self._reader = None
         self.deadline.end()
 
@@ -180,7 +181,7 @@ class Stream(asyncio.BufferedProtocol):
         wake(self._reader)
 
     def offer_again(self) -> None:
-        """Calls `on_arrival` again with the waiting bytes, which it may take now."""
+        """Offers the waiting bytes to `on_arrival` again."""
         if self.on_arrival is not None and self.available:
             self.consume(self.on_arrival(self.available))
 
@@ -196,11 +197,11 @@ class Stream(asyncio.BufferedProtocol):
         piece_size: int = SCRATCH_SIZE,
         may_continue: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Passes up to `size` received bytes to a sink, while `may_continue()`. Returns the bytes
-        passed.
+        """Passes up to `size` received bytes to a sink, while `may_continue()` is true. Returns the
+        number of passed bytes.
 
-        They are read into the thread's buffer and not into the connection's. ConnectionEndedError,
-        TimeoutError, and errors of the sink."""
+        The bytes are read into the thread's buffer, not into one of the connection.
+        ConnectionEndedError, TimeoutError, and errors of the sink."""
         piece = self.available[:size]
         if piece:
             sink(piece)
@@ -222,25 +223,25 @@ class Stream(asyncio.BufferedProtocol):
         return size - receiver.left
 
     def take(self, size: int) -> memoryview:
-        """As `consume`, without reading again. Returns the bytes."""
+        """As `consume`, but returns the bytes, and does not resume reading."""
         taken, self.available = self.available[:size], self.available[size:] or NOTHING
         return taken
 
     def may_bring(self, size: int) -> bool:
-        """Whether so many bytes are there or may still arrive."""
+        """Whether this many bytes are there or may still arrive."""
         left: int | None = 0 if self.has_ended else None
         if left is None and self.is_plain:
-            left = last_bytes(self.file)  # while paused, an end is not noticed
+            left = last_bytes(self.file)  # the end is not noticed while reading is paused
         return left is None or len(self.available) + left >= size
 
     def pause_reading(self) -> None:
-        """Does not read the socket until `resume_reading`."""
+        """Stops reading the socket until `resume_reading`."""
         if not self._is_paused:
             self.transport.pause_reading()
             self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Reads the socket again if there is room for what arrives."""
+        """Reads the socket again if there is room for more bytes."""
         if self._is_paused and len(self.available) < self._buffer_size:
             self._is_paused = False
             self.transport.resume_reading()
@@ -251,7 +252,7 @@ class Stream(asyncio.BufferedProtocol):
         """Takes all the data. The caller drains afterwards. ConnectionEndedError."""
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
-        # TLS keeps what it is given, and the buffer may be reused soon.
+        # TLS keeps a reference to the data, but the caller may reuse the buffer.
         self.transport.write(data if self.is_plain else bytes(data))
         return len(data)
 
@@ -267,8 +268,8 @@ class Stream(asyncio.BufferedProtocol):
             )
 
     async def flushed(self) -> None:
-        """Waits until the write queue is empty. Plain sockets only: that of TLS is never empty.
-        ConnectionEndedError, TimeoutError."""
+        """Waits until the write queue is empty. Only for plain sockets, because the queue of TLS is
+        never empty. ConnectionEndedError, TimeoutError."""
         assert self.is_plain
         self.transport.set_write_buffer_limits(high=0)
         try:
@@ -279,11 +280,11 @@ class Stream(asyncio.BufferedProtocol):
     # --- for threads that read and write past the transport
 
     async def direct(self) -> socket.socket | None:
-        """A copy of its socket, for writing past the transport, whose queue is empty then. None:
-        the connection is not plain. The caller closes the copy.
+        """A duplicate of its socket, for writing past the transport, after the transport's queue is
+        empty. None: the connection is not plain. The caller closes the duplicate.
 
-        It is a copy because the original may be closed when the other side goes. Its file number
-        may then belong to another connection. ConnectionEndedError, TimeoutError."""
+        The original may be closed when the other side goes, and its file number may then be that of
+        another connection. ConnectionEndedError, TimeoutError."""
         if not self.is_plain:
             return None
         if self.transport.get_write_buffer_size():
@@ -291,14 +292,15 @@ class Stream(asyncio.BufferedProtocol):
         return self._copy()
 
     def lend(self, size: int) -> tuple[socket.socket, memoryview]:
-        """A copy of its socket, for reading past the transport until `take_back`. And the bytes
-        that have been read already, at most `size`. Plain sockets only. ConnectionEndedError."""
+        """A duplicate of its socket, for reading past the transport until `take_back`, and the
+        bytes that have been read already, at most `size`. Plain sockets only.
+        ConnectionEndedError."""
         copy = self._copy()
         self.pause_reading()
         return copy, self.take(size)
 
     def take_back(self, copy: socket.socket) -> None:
-        """Reads again by itself."""
+        """Reads through the transport again. `copy`: from `lend`."""
         copy.close()
         if not self.transport.is_closing():
             self.resume_reading()
@@ -306,15 +308,15 @@ class Stream(asyncio.BufferedProtocol):
     def _copy(self) -> socket.socket:
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
-        # With family and type given, `socket` makes no system calls to find them.
+        # With family and type given, `socket` needs no system calls to find them.
         family = self.transport.get_extra_info("socket").family
         copy = socket.socket(family, socket.SOCK_STREAM, 0, os.dup(self.file))
         copy.setblocking(False)
         return copy
 
     async def ready(self, copy: socket.socket, *, to_write: bool) -> None:
-        """Waits until a copy of its socket is writable, or else readable. ConnectionEndedError,
-        TimeoutError."""
+        """Waits until the duplicate of its socket is writable, or with `to_write` False readable.
+        ConnectionEndedError, TimeoutError."""
         loop = asyncio.get_running_loop()
         self.beside = waiter = loop.create_future()
         (loop.add_writer if to_write else loop.add_reader)(copy.fileno(), wake, waiter)
@@ -345,8 +347,9 @@ class Stream(asyncio.BufferedProtocol):
         return self._may_write
 
     def close(self) -> None:
-        """Closes. Written bytes are still sent, if the other side takes them soon."""
-        if not self.transport.is_closing():  # a TLS transport that is closed again is of no use
+        """Closes the connection. Written bytes are still sent, if the other side takes them
+        soon."""
+        if not self.transport.is_closing():  # a second close makes a TLS transport unusable
             self.transport.close()
         is_sent = self.is_plain and not self.transport.get_write_buffer_size()
         if not (self._is_lost or is_sent) and self._abort_timer is None:  # TLS may wait anyway
@@ -354,5 +357,5 @@ class Stream(asyncio.BufferedProtocol):
             self._abort_timer = call_later(LINGER, self.transport.abort)
 
     def abort(self) -> None:
-        """Closes at once. Written bytes may be lost."""
+        """Closes the connection at once. Written bytes may be lost."""
         self.transport.abort()

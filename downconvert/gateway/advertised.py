@@ -1,9 +1,9 @@
 """The names and ports that the gateway advertises for the cluster's brokers.
 
-They are given by a pattern, such as `broker-{id}.kafka.example.com:{9100+id}`. `{id}` stands for
-the broker's id, in the host and in the port. A number may be added to it in the port. Without a
-port, the gateway's own port for the broker is advertised. So advertised ports may differ from
-listening ports.
+The operator sets a pattern, such as `broker-{id}.kafka.example.com:{9100+id}`. `{id}` stands for
+the broker's id, in the host and in the port. In the port, a number may be added to the id. If the
+pattern has no port, the gateway advertises its listening port for the broker. So advertised ports
+may differ from listening ports.
 
 With one port for all brokers, as in `broker-{id}.kafka.example.com:9093`, the server name that a
 TLS client requests (SNI) identifies the broker.
@@ -28,7 +28,8 @@ PORT_MAX: Final = 65_535
 
 @dataclass(frozen=True)
 class Advertised:
-    """The brokers' pattern. `port`: of all. `port_first`: of broker 0. Others add their id."""
+    """The brokers' pattern. `port`: one port for all brokers. `port_first`: the port of broker 0;
+    other brokers add their id."""
 
     host: str
     port: int | None = None
@@ -36,7 +37,7 @@ class Advertised:
 
     @classmethod
     def parse(cls, text: str) -> "Advertised":
-        """Parses `HOST` or `HOST:PORT`. Each may hold the broker's id. ConfigError."""
+        """Parses `HOST` or `HOST:PORT`. Host and port may contain the broker's id. ConfigError."""
         text = text.strip()
         host, colon, port = text.rpartition(":")
         if not colon or (host.count(":") and not host.startswith("[")):  # or an IPv6 address
@@ -67,8 +68,8 @@ class Advertised:
         return ID in self.host
 
     def address(self, node_id: int, inside: Callable[[int], int]) -> tuple[str, int]:
-        """The advertised address of a broker. `inside`: gives its listening port. BadRequestError:
-        it has no such port."""
+        """The advertised address of a broker. `inside`: returns the listening port of a broker.
+        BadRequestError: the pattern gives no valid port for it."""
         host = self.host.replace(ID, str(node_id))
         if self.port is not None:
             return host, self.port

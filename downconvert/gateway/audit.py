@@ -1,7 +1,7 @@
 """The audit: logins, refusals, denials and changes, with the client of each.
 
-Its lines go to a logger of their own. Changes are always written. Refusals and denials are limited:
-anybody can cause them, and must not be able to fill the disk.
+Its lines go to a logger of their own. All changes are written. Lines about refusals and denials are
+limited, because any client can cause them and could fill the disk.
 
 Not here: the file (cli/logs.py), the names of resources (access/audited.py)."""
 
@@ -17,11 +17,11 @@ from downconvert.serving.line_budget import LineBudget
 from records.logged import log_of
 
 AUDIT: Final = log_of("downconvert.audit")
-KIND: Final = "audit"  # of lines that are limited
+KIND: Final = "audit"  # the kind of the limited lines
 
 
 class Audit:
-    """The audit of one gateway. `clock`: that of `lines`."""
+    """The audit of one gateway. `clock`: the clock of `lines`."""
 
     def __init__(self, lines: LineBudget, clock: Callable[[], float]) -> None:
         self._lines = lines
@@ -29,11 +29,11 @@ class Audit:
 
     @property
     def is_on(self) -> bool:
-        """Whether somebody reads it."""
+        """Whether the audit is written."""
         return AUDIT.isEnabledFor(logging.INFO)
 
     def logged_in(self, who: Mapping[str, Any]) -> None:
-        """A client has proved its identity. `who`: fields of the client, here and below."""
+        """A client has proved its identity. `who`: the client's fields, here and below."""
         text = "client %s: has logged in as %r"
         fields = {"event": "logged_in", **who}
         AUDIT.info(text, who["client"], who["principal"], extra={"fields": fields})
@@ -61,8 +61,8 @@ class Audit:
             self._changed(who, api.name, body, audited.changed(api, body, answer))
 
     def passed_on(self, who: Mapping[str, Any], api: str, named: list[Outcome]) -> None:
-        """A request for these resources goes to the cluster, which may refuse it: nobody reads the
-        answer here."""
+        """A request for these resources goes to the cluster. The cluster may refuse it, but the
+        gateway does not read the answer."""
         self._changed(who, api, None, named)
 
     def _changed(

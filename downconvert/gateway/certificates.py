@@ -1,4 +1,4 @@
-"""The gateway's TLS contexts, towards its clients and towards the cluster, and their files.
+"""The gateway's TLS contexts, for its clients and for the cluster, and their files.
 
 A renewed certificate is written to the same file, renamed over it, or put behind a symbolic link,
 as Kubernetes does. The event loop checks the files for changes, without a thread.
@@ -41,7 +41,7 @@ class Certificates:
     valid_until: float | None  # seconds since the epoch; None: there is no listener with TLS
 
     def __init__(self, config: GatewayConfig) -> None:
-        self._lock = Lock()  # else files of former settings could replace those of later ones
+        self._lock = Lock()  # so that files of old settings never replace those of new ones
         self._failure = ""
         self.read(config)
 
@@ -52,10 +52,10 @@ class Certificates:
             self._read(config)
 
     def _read(self, config: GatewayConfig) -> None:
-        states = _states(config)  # before they are read: what changes meanwhile is read again
+        states = _states(config)  # first, so that a change during the reads is noticed later
         server, cluster = server_context(config), tls_context(config.security)
         until = None if config.tls_cert is None else _until(config.tls_cert)
-        # New ones: authorities and TLS sessions of the former are not trusted any more.
+        # New contexts do not trust the CAs and TLS sessions of the old ones.
         self.server, self.cluster, self.valid_until = server, cluster, until
         self._config, self._states, self._failure = config, states, ""
         if config.takes_old_tls:
@@ -63,7 +63,7 @@ class Certificates:
 
     def read_if_changed(self) -> None:
         """Reads the files again if one of them has changed. The old contexts stay while the files
-        do not fit, such as a new certificate before its new key is written."""
+        do not match, for example between the writes of a new certificate and its key."""
         with self._lock:
             if _states(self._config) == self._states:
                 return
@@ -99,8 +99,8 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
 
 
 def _until(certificate: str) -> float:
-    """When a certificate that OpenSSL has loaded expires. ConfigError: its file has changed since,
-    and is not whole."""
+    """When a certificate that OpenSSL has loaded expires. ConfigError: its file has changed since
+    then, and is incomplete."""
     try:
         return valid_until(Path(certificate))
     except (OSError, ValueError, IndexError, StopIteration):
@@ -110,7 +110,7 @@ def _until(certificate: str) -> float:
 def _limit(context: ssl.SSLContext, config: GatewayConfig) -> None:
     """Sets the lowest version and the ciphers. ConfigError: OpenSSL knows none of the ciphers."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # old versions are wanted here
+        warnings.simplefilter("ignore", DeprecationWarning)  # an operator may allow old versions
         context.minimum_version = VERSIONS[config.tls_min_version]
     ciphers = config.tls_ciphers or (OLD_CIPHERS if config.takes_old_tls else None)
     if ciphers is not None:
@@ -128,7 +128,7 @@ def _states(config: GatewayConfig) -> list[FileState]:
 
 
 def _state(path: str) -> FileState:
-    """The state of a file, through symbolic links. None: there is no file now."""
+    """The state of a file, after following symbolic links. None: there is no file now."""
     try:
         found = Path(path).stat()
     except OSError:

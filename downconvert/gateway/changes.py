@@ -1,4 +1,4 @@
-"""Finds which changed settings apply on a reload, and which wait for a restart.
+"""Finds the changed settings that apply on a reload, and those that need a restart.
 
 Not here: applying them (server.py, processes.py)."""
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from .config import GatewayConfig, Limits
 from .identity import Identities
 
-# Fields of the configuration with other names in its file.
+# Fields of the configuration that have other names in the file.
 CALLED: Final = {
     "advertised": "advertise",
     "advertised_without_name": "advertise_without_name",
@@ -25,7 +25,7 @@ LIMITS_AT_START: Final = ("memory", "requests_memory")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Names of settings."""
+    """The names of changed settings."""
 
     applied: tuple[str, ...] = ()
     after_restart: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Changes:
 
 
 def changes(former: GatewayConfig, later: GatewayConfig) -> Changes:
-    """The changes from the current settings to the newly read ones."""
+    """The changes between the current settings and the newly read ones."""
     names = [one.name for one in fields(GatewayConfig) if one.name not in ("limits", "identities")]
     changed = [name for name in names if getattr(former, name) != getattr(later, name)]
     applied = [CALLED.get(name, name) for name in changed if name not in NEEDS_RESTART]
@@ -52,13 +52,13 @@ def changes(former: GatewayConfig, later: GatewayConfig) -> Changes:
 
 
 def applicable(former: GatewayConfig, later: GatewayConfig) -> GatewayConfig:
-    """The later settings, but the former ones for all that waits for a restart."""
+    """The later settings, except that settings that need a restart keep their former values."""
     limits = {name: getattr(former.limits, name) for name in LIMITS_AT_START}
     kept = {name: getattr(former, name) for name in NEEDS_RESTART}
     return replace(later, limits=replace(later.limits, **limits), **kept)
 
 
 def _of_identities(identities: Identities) -> tuple[Any, ...]:
-    """The identities, and the parts that comparing them ignores."""
+    """The identities, and their fields that `==` ignores."""
     users, tokens = identities.users, identities.tokens
     return identities, users and users.passwords, tokens and tokens.settings

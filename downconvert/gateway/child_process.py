@@ -1,8 +1,8 @@
 """One of several processes of a gateway: serves, and answers its parent.
 
-Two channels lead to the parent. On one, the parent asks for figures, sends new settings, and says
-when to stop. Questions and their answers are numbered. On the other, the child asks for listening
-sockets.
+Two channels lead to the parent. On the first, the parent asks for figures, sends new settings, and
+tells the child to stop. Its requests and the answers are numbered. On the second, the child
+requests listening sockets.
 
 Not here: the parent (processes.py)."""
 
@@ -28,8 +28,8 @@ REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure, or 0; length of the failure's text, or the number of sockets
 ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
-FIRST: Final = 0  # the number of the question whether it serves
-# They are for the parent. A child begins with them blocked, because they would end it until it
+FIRST: Final = 0  # the number of the first request: whether the child serves
+# Signals for the parent. A child starts with them blocked, because they would end it before it
 # ignores them.
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_SECONDS: Final = 1.0  # between two checks whether it still serves
@@ -37,7 +37,7 @@ Configure = Callable[[], Callable[[], object]]  # sets up logging; the result en
 
 
 class HandedListeners:
-    """Listening sockets that the parent opens. Only the event loop's thread may call it."""
+    """Listening sockets, opened by the parent. Only the event loop's thread may call it."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
@@ -55,7 +55,7 @@ class HandedListeners:
             text = self._parent.recv(length, socket.MSG_WAITALL) if length else b""
             raise OSError(code, text.decode(errors="replace"))
         opened = [socket.socket(fileno=file) for file in files]
-        if len(opened) < length:  # the system drops those that the child has no descriptors for
+        if len(opened) < length:  # the child has too few descriptors, so the system dropped some
             for one in opened:
                 one.close()
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -76,7 +76,7 @@ def serve(
     configure: Configure,
     ledgers: Ledgers,
 ) -> None:
-    """Runs a child process: serves until the parent tells it to stop, or has died."""
+    """Runs a child process. It serves until the parent tells it to stop, or dies."""
     # Terminals and service managers signal all processes. The parent decides what to do.
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -98,7 +98,8 @@ def _serve(
         gateway = Gateway(config, listeners, ledgers)
         gateway.start()
     except (OSError, ConfigError) as error:
-        LOG.error("it cannot serve: %s", error)  # a restarted child may never be asked
+        # Logged, because the parent never asks a restarted child.
+        LOG.error("it cannot serve: %s", error)
         control.send((FIRST, error))
         return
     with suppress(EOFError, OSError):

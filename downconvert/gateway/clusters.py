@@ -15,7 +15,7 @@
     bootstrap = ["logs-1:9092"]
     listen = "0.0.0.0:9192"
 
-A section has the settings of a file. Settings that it leaves out are those at the top of the file.
+A section may have every setting of a file. Its missing settings are taken from the top of the file.
 
 Not here: the settings of one cluster (settings.py)."""
 
@@ -34,12 +34,12 @@ from .settings import OWN, TOP, build, overridden
 CLUSTERS: Final = "clusters"
 NAME: Final = "name"
 ONLY: Final = ""  # the name of the cluster of a file without sections
-NAMES: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")  # they stand in addresses of pages
+NAMES: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")  # names are part of URLs
 
 
 class SectionError(ConfigError):
-    """A section is wrong. `section`: its place among the sections, from 0 on. `reason`: what is
-    wrong, without the name of the cluster."""
+    """A section is wrong. `section`: its index among the sections. `reason`: the problem, without
+    the name of the cluster."""
 
     def __init__(self, reason: str, section: int, name: str = "") -> None:
         super().__init__(f"cluster {name}: {reason}" if name else reason)
@@ -49,7 +49,7 @@ class SectionError(ConfigError):
 
 @contextmanager
 def cluster_named(name: str, section: int = 0) -> Iterator[None]:
-    """Lines of the log and errors are about this cluster. ConfigErrors become SectionErrors."""
+    """Log lines in this context name the cluster, and ConfigErrors become SectionErrors."""
     if name == ONLY:
         yield
         return
@@ -66,8 +66,8 @@ def build_all(
     environment: Mapping[str, str],
 ) -> dict[str, GatewayConfig]:
     """The configurations of all clusters, by their names. `overrides`: settings that override those
-    of each cluster. ConfigError: what is wrong, and what to write; SectionError: in which
-    section."""
+    of each cluster. ConfigError says what is wrong and what to write. SectionError also says in
+    which section."""
     if CLUSTERS not in settings:
         return {ONLY: build(overridden(settings, overrides), environment)}
     check_known("a setting", settings, TOP | {CLUSTERS})
@@ -93,7 +93,7 @@ def build_all(
 
 
 def _name(section: object, number: int, known: Mapping[str, Any]) -> str:
-    """The name of a section. ConfigError: it has none that is its own."""
+    """The name of a section. ConfigError: it has no name, or that of another section."""
     if not isinstance(section, dict):
         raise ConfigError("clusters are tables: write [[clusters]] before each")
     name = section.get(NAME)
@@ -119,7 +119,7 @@ def _built(
 
 
 def _check_ports(name: str, found: Mapping[str, GatewayConfig]) -> None:
-    """ConfigError: the last cluster has a port of another one."""
+    """ConfigError: the last cluster uses a port of an earlier one."""
     ports = _ports(found[name])
     for other, config in found.items():
         if other != name:
@@ -131,7 +131,8 @@ def _check_ports(name: str, found: Mapping[str, GatewayConfig]) -> None:
 
 
 def _ports(config: GatewayConfig) -> dict[tuple[str, int], str]:
-    """The addresses that are known before brokers are, with their settings."""
+    """The listening addresses that do not depend on the cluster's brokers, each with its
+    setting."""
     host = config.listen.host
     ports = {(host, port): "node_ports" for port in config.node_ports.values()}
     if config.listen.port:

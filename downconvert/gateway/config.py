@@ -34,13 +34,13 @@ class Limits:
     request_size: int = 104_857_600  # Kafka's socket.request.max.bytes
     translated_size: int = 16_777_216  # of a request that is held in memory to be translated
     requests_memory: int = 268_435_456  # of all such [queued.max.request.bytes]
-    idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: without a request, or a byte
+    idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: no request, and no byte
     receive_timeout: float = 60.0  # from the first to the last byte of a client's request
-    connect_timeout: float = 10.0  # Kafka's socket.connection.setup.timeout.ms: to a broker
-    request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
+    connect_timeout: float = 10.0  # to a broker: Kafka's socket.connection.setup.timeout.ms
+    request_timeout: float = 30.0  # until a broker's answer begins: Kafka's request.timeout.ms
     handshake_timeout: float = 10.0  # for a client's TLS
     drain_timeout: float = 10.0
-    memory: int = 16_777_216  # for all large responses of the cluster that wait
+    memory: int = 16_777_216  # for large responses of the cluster until they are sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class GatewayConfig:
     bootstrap: tuple[Address, ...]
     listen: Address = DEFAULT_LISTEN
     advertised: Advertised | None = None  # None: the address that the client connected to
-    advertised_without_name: Advertised | None = None  # to clients that send no server name
+    advertised_without_name: Advertised | None = None  # for clients that send no server name
     server_names: tuple[str, ...] = ()  # allowed besides brokers' names; empty: any
     node_port_first: int | None = None  # the port of broker 0; None: the listener's + 1
     node_ports: Mapping[int, int] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class GatewayConfig:
     tls_key: str | None = None
     tls_min_version: str = TLS_DEFAULT  # lowest of clients, one of TLS_VERSIONS
     tls_ciphers: str | None = None  # in OpenSSL's syntax, up to TLS 1.2; None: the default
-    proxy_networks: tuple[Network, ...] = ()  # their connections begin with a PROXY header
-    access: Access = field(default_factory=Access)  # of clients that no rule matches
+    proxy_networks: tuple[Network, ...] = ()  # connections from here begin with a PROXY header
+    access: Access = field(default_factory=Access)  # the rights of clients that match no rule
     identities: Identities = field(default_factory=Identities)
     limits: Limits = Limits()
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
-    recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES  # for some clients or topics
+    recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES  # other codecs for some clients or topics
     is_observing: bool = False
     shares_ports: bool = False  # with other gateways of the same cluster
     refresh_seconds: float = 30.0  # between two requests for the cluster's brokers
@@ -149,7 +149,7 @@ class GatewayConfig:
         return self.advertised or Advertised(reached)
 
     def expects_proxy_header(self, address: str) -> bool:
-        """Whether connections from this address begin with a PROXY header."""
+        """Whether a connection from this address begins with a PROXY header."""
         return bool(self.proxy_networks) and is_in(address, self.proxy_networks)
 
     @property
@@ -165,9 +165,10 @@ def parse_address(text: str, default_port: int | None = 9092) -> Address:
     if not colon or (host and host.count(":") and not host.startswith("[")):
         host, port = text.strip(), str(default_port or "")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon and host.isdecimal():  # somebody has written a port only
+    if not colon and host.isdecimal():  # only a port was written
         host = ""
-    least = 1 if default_port is None else 0  # the system chooses 0 of its own ports only
+    # 0 (the system chooses) is only for the gateway's own ports.
+    least = 1 if default_port is None else 0
     if not host or not port.isdecimal() or not least <= int(port) < 1 << 16:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT")
     return Address(host, int(port))

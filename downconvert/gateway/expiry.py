@@ -1,6 +1,6 @@
-"""Reads the end of a certificate's validity from a PEM file, by its DER [RFC 5280].
+"""Reads a certificate's expiry time from a PEM file, by parsing its DER [RFC 5280].
 
-Python's ssl module gives this for certificates of peers, but not for loaded ones."""
+Python's ssl module gives this time for peers' certificates, but not for loaded ones."""
 
 import re
 from base64 import b64decode
@@ -17,7 +17,7 @@ VERSION: Final = 0xA0  # the tag of a certificate's version; version 1 has none
 VALIDITY: Final = 3  # fields between version and validity: serial number, algorithm, issuer
 GENERALIZED: Final = 0x18  # the tag of a time with a four-digit year
 LONG: Final = 0x80  # the bit of a length's first byte that announces further length bytes
-CENTURY_BEGINS: Final = 50  # two-digit years are 1950 to 2049
+CENTURY_BEGINS: Final = 50  # two-digit years mean 1950 to 2049
 
 
 def valid_until(path: Path) -> float:

@@ -17,7 +17,7 @@ from .session.census import merged
 from .session.last_old import LastOld, Row
 
 Number = TypeVar("Number", int, float)
-BROKERS_MAX: Final = 100  # addresses: replaced brokers bring ever new ones
+BROKERS_MAX: Final = 100  # addresses; replaced brokers keep adding new ones
 
 
 class End(StrEnum):
@@ -30,7 +30,7 @@ class End(StrEnum):
     REFUSED = "refused"  # before its first request: limits, networks
     HANDSHAKE = "failed_handshake"  # of TLS
     LOGIN = "failed_login"
-    LIMIT = "over_limit"  # of its principal: connections, or new ones a second
+    LIMIT = "over_limit"  # of its principal: connections, or new connections a second
     EXPIRED = "session_expired"  # of a client that did not log in again in time
     STOPPED = "gateway_stopped"
     DEFECT = "defect"
@@ -38,7 +38,7 @@ class End(StrEnum):
 
 @dataclass(slots=True)
 class Latency:
-    """A histogram. A bucket counts values up to its bound and above the one before."""
+    """A histogram. A bucket counts the values up to its bound that are above the previous bound."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     seconds: float = 0.0
@@ -85,15 +85,15 @@ class Figures:
     processes: int = 1
     process_id: int | None = None  # of the process, if there is one
     restarted: int = 0  # processes, because they died
-    each: dict[int, Process] = field(default_factory=dict)  # if there are several, by number
+    each: dict[int, Process] = field(default_factory=dict)  # by number; empty for one process
     connections: int = 0
     brokers: int = 0
     unready: list[str] = field(default_factory=list)  # why clients should use another gateway
-    failures: Counter[str] = field(default_factory=Counter)  # of brokers to answer, by address
+    failures: Counter[str] = field(default_factory=Counter)  # failed answers of brokers, by address
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
     throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
     cluster_seconds: dict[str, float] = field(default_factory=dict)  # until answers began, by API
-    served: dict[str, Served] = field(default_factory=dict)  # by rule; empty: of no rule
+    served: dict[str, Served] = field(default_factory=dict)  # by rule; "": of no rule
     broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of answers, by address
     errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # in answers, by API and code
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
@@ -112,7 +112,7 @@ class Figures:
         return found
 
     def lasting(self) -> "Figures":
-        """The counts that outlive the process: those that only grow."""
+        """The counts that outlive the process, because they only grow."""
         return replace(
             self,
             processes=0,
@@ -153,7 +153,7 @@ class Counters:
         table = self._broker_latencies
         with self._lock:
             if address in table:
-                table[address] = table.pop(address)  # moves it to the end: it was counted last
+                table[address] = table.pop(address)  # moves it to the end, as the last counted
             elif (oldest := _oldest(table, address)) is not None:
                 _add({OTHERS: table.pop(oldest)}, table)
             _add_one(table, address, seconds)
@@ -171,8 +171,9 @@ class Counters:
     def request_served(
         self, api: str, seconds: float, rule: str = "", received: int = 0, sent: int = 0
     ) -> None:
-        """Counts a request. `api`: the name of a known API, or "other", so that names are few.
-        `rule`: of its client. `received`, `sent`: bytes of the request and of its answer."""
+        """Counts a request. `api`: the name of a known API, or "other", so that the number of names
+        is limited. `rule`: of its client. `received`, `sent`: bytes of the request and of its
+        answer."""
         with self._lock:
             served = self._served.get(rule)
             if served is None:
@@ -198,8 +199,8 @@ class Counters:
 
 
 def _oldest(table: Mapping[str, Any], name: str) -> str | None:
-    """The broker whose row is merged into the others, so that this one gets a row. None: it has
-    one, or there is room. The table is ordered by the last count."""
+    """The broker whose row must be merged into the others before this broker gets one. None: this
+    broker has a row, or there is room. The table is ordered by the time of the last count."""
     if name in table or len(table) < BROKERS_MAX:
         return None
     return next(one for one in table if one != OTHERS)
@@ -234,7 +235,7 @@ def _least(a: Number | None, b: Number | None) -> Number | None:
 
 
 def of_processes(clusters: Collection[Figures]) -> Figures:
-    """The processes of several clusters together. A process that serves several is counted once."""
+    """The processes of several clusters. A process that serves several clusters is counted once."""
     found = {one.process_id: one for one in clusters if one.process_id is not None}
     whole = Figures(processes=0)
     for one in (*found.values(), *(one for one in clusters if one.process_id is None)):

@@ -1,6 +1,6 @@
 """The metrics of a running gateway, for Prometheus.
 
-If a gateway serves several clusters, each series of a cluster has a label `cluster`. Those of its
+If a gateway serves several clusters, each series of a cluster has a label `cluster`. Series of
 processes have none.
 
 Not here: the page (observing.py), counting (figures.py)."""
@@ -151,8 +151,8 @@ def _limits(figures: Figures) -> Iterator[Metric]:
 def _by(
     called: str, labels: tuple[str, ...], kept: BoundedLabels, rows: list[dict[str, Any]]
 ) -> Iterator[Metric]:
-    """The counts of the census by these columns. A series never disappears: the first rows keep
-    their own."""
+    """The counts of the census by these columns. The first rows keep their own series, so no series
+    disappears."""
     totals: dict[tuple[str, ...], Counter[str]] = {}
     for row in rows:
         known = totals.setdefault(kept.of(*(row[label] for label in labels)), Counter())
@@ -186,7 +186,7 @@ def _by_process(figures: Figures) -> Iterator[Metric]:
 
 
 def _by_rule(figures: Figures) -> Iterator[Metric]:
-    """The requests of clients that a rule matches. There are as many series as rules."""
+    """The requests of clients, by matching rule."""
     rules = {rule: one for rule, one in sorted(figures.served.items()) if rule}
     text = "From a request's arrival to the end of its answer, by the rule of its client."
     latencies = {rule: one.latency for rule, one in rules.items()}

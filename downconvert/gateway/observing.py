@@ -36,8 +36,9 @@ class Observation(Pages):
         address: Address,
         history: Callable[[dict[str, list[Row]]], object] = lambda rows: rows,
     ) -> None:
-        """`gateway`: that of one cluster, or those of several by their names. `history`: gives the
-        shown times at which old versions were seen, by cluster."""
+        """`gateway`: of one cluster, or the gateways of several clusters by name. `history`:
+        converts the times when old versions were last seen, by cluster, to the content of the
+        page."""
         clusters = gateway if isinstance(gateway, Mapping) else {ONLY: gateway}
         registry = CollectorRegistry()
         registry.register(GatewayCollector(clusters))
@@ -66,8 +67,8 @@ def _ill(clusters: Mapping[str, Running]) -> list[str]:
 
 
 def _unready(clusters: Mapping[str, Running]) -> list[str]:
-    """Reasons why no client should come. While a gateway serves one of its clusters, the clients of
-    that one need it."""
+    """Reasons to send no clients here. There are none while any of the clusters is served, because
+    its clients need the gateway."""
     every = {name: one.figures().unready for name, one in clusters.items()}
     if not all(every.values()):
         return []
@@ -75,7 +76,7 @@ def _unready(clusters: Mapping[str, Running]) -> list[str]:
 
 
 def _clients(clusters: Mapping[str, Running]) -> list[dict[str, Any]]:
-    """The census, with a column for the cluster if there are several."""
+    """The census, with a column `cluster` if there are several clusters."""
     return [
         row if name == ONLY else {"cluster": name, **row}
         for name, one in clusters.items()

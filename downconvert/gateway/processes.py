@@ -1,11 +1,11 @@
-"""Several processes behind one port: a gateway for more clients than one core can serve.
+"""Several processes behind one port, for more clients than one core can serve.
 
 The parent serves no clients. It opens each port once and hands copies to its children, so that the
 kernel distributes clients over them. It adds up their figures, sends them new settings, and
-restarts a child that died. A child whose parent died ends by itself.
+restarts a child that died. A child ends when its parent has died.
 
-Limits of connections and memory are for the whole gateway: each child has an equal share. All
-children share clients' rates, of connections too, and waits after failed logins
+Limits of connections and memory apply to the whole gateway, and each child gets an equal share. All
+children share the state of clients' rates, of their new connections, and of failed logins
 (shared_ledger.py)."""
 
 import signal
@@ -37,15 +37,16 @@ from .shared_ledger import SharedLedger
 from .topology import BOOTSTRAP, Address
 
 LOG: Final = log_of(__name__)
-# A process that has threads must not fork: a lock that another thread holds stays locked.
+# A process with threads must not fork: a lock that another thread holds would stay locked in the
+# child.
 CONTEXT: Final = get_context("spawn")
 ANSWER_SECONDS: Final = 10.0  # for a child's answer
 FIGURES_SECONDS: Final = 5.0  # for figures: Prometheus waits ten seconds by default
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
-READY: Final = "ready"  # the first question to a child, and only to those of the start
+READY: Final = "ready"  # the first request to a child at the start; restarted ones get none
 FIGURES: Final = "figures"
-UNANSWERED_MAX: Final = 16  # before a silent child's pipe is full, which would block its parent
+UNANSWERED_MAX: Final = 16  # requests: more could fill a silent child's pipe and block the parent
 
 
 def _as_it_is() -> Callable[[], object]:
@@ -56,7 +57,7 @@ def _as_it_is() -> Callable[[], object]:
 class Processes(Startable):
     """A running gateway of several processes. `configure` sets up logging in each.
 
-    ConfigError: a setting is invalid. The first child finds that."""
+    ConfigError, from the first child: a setting is invalid."""
 
     def __init__(self, config: GatewayConfig, count: int, configure: Configure = _as_it_is) -> None:
         self.config = config
@@ -68,7 +69,7 @@ class Processes(Startable):
         self._past = Figures(processes=0)  # counts of children that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
-        self._changing = Lock()  # while settings change, or a child gets them
+        self._changing = Lock()  # held while settings change or a child is started with them
         self._stopping = Event()
         self._watcher = Thread(target=with_log_fields(self._watch), name="processes", daemon=True)
         self.address: Address
@@ -94,7 +95,7 @@ class Processes(Startable):
         """Stops. Requests under way may finish within the limits' time."""
         self._stopping.set()
         if self._watcher.ident is not None:
-            self._watcher.join()  # it may have started a child just now
+            self._watcher.join()  # before the children stop: it may just have started one
         for child in self.children:
             child.send("stop")
         for child in self.children:
@@ -102,9 +103,10 @@ class Processes(Startable):
         self._listeners.close_all()
 
     def reload(self, config: GatewayConfig) -> None:
-        """Applies other settings to all processes. One that has died gets them when it is started
-        again, and a silent one when it reads its questions. ConfigError: the first that answered
-        refused them; OSError: none has answered. Then nothing has changed."""
+        """Applies other settings to all processes. A process that has died gets them when it is
+        started again, and a silent one when it reads its requests. ConfigError: the first process
+        that answered refused them. OSError: no process answered. After an error nothing has
+        changed."""
         share, is_applied = _share(config, self._count), False
         with self._changing:
             for child in self.children:
@@ -122,12 +124,12 @@ class Processes(Startable):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it serves. While some children are restarted, the others serve."""
+        """Whether it serves. The other children serve while some are restarted."""
         return not self._stopping.is_set() and any(one.is_alive for one in self.children)
 
     def figures(self) -> Figures:
-        """The sum of all children's figures. Counts that only grow include children that have died.
-        A child that does not answer counts as in its last answer."""
+        """The sum of all children's figures. Counts that only grow include dead children. For a
+        silent child its last answer counts."""
         with self._lock:
             children, past = list(self.children), self._past
         with ThreadPoolExecutor(max(len(children), 1), "figures") as pool:
@@ -171,7 +173,7 @@ class Processes(Startable):
                 self._past = total([self._past, child.last, Figures(0, restarted=1)])
                 self.children[child.number] = started
 
-    # --- listening sockets, asked for by children
+    # --- listening sockets for children
 
     def _hand_out(self, child: "_Child") -> None:
         """Answers a child's requests for sockets until it ends."""
@@ -202,8 +204,8 @@ class Processes(Startable):
                 one.close()
 
     def _release(self, child: "_Child", node_id: int) -> None:
-        """Closes the parent's socket with the last child's. Until then no other program gets the
-        port, and this gateway need not open it again."""
+        """Closes the parent's socket after the last child has closed its own. Until then no other
+        program can take the port."""
         with self._lock:
             holders = self._holders.get(node_id, set())
             holders.discard(child.number)
@@ -224,7 +226,7 @@ class _Child:
         self, config: GatewayConfig, number: int, configure: Configure, ledgers: Ledgers
     ) -> None:
         self.number = number
-        self.last = Figures(processes=0)  # its counts in its last answer
+        self.last = Figures(processes=0)  # the counts in its last answer
         self._questions = count(FIRST + 1)
         self._unanswered = 0
         self._control, control = CONTEXT.Pipe()
@@ -305,7 +307,8 @@ class _Child:
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """A process that is started meanwhile begins with them blocked. This one gets them later."""
+    """A process that is started in this context begins with the signals blocked. This process gets
+    them afterwards."""
     former = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

@@ -46,7 +46,7 @@ def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
     if not security.tls:
         return None
     try:
-        if security.ca_file is not None:  # into another context: only for its words about errors
+        if security.ca_file is not None:  # into another context, only for clear error messages
             trial = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             load_authorities(trial, Path(security.ca_file), "ca_file")
         context = client_context(security.ca_file)
@@ -56,7 +56,7 @@ def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
             load_pair(context, Path(security.cert_file), key, ("cert_file", "key_file"))
     except TlsError as error:
         raise ConfigError(f"{error} (TLS to the cluster)") from None
-    except OSError:  # when it was read again
+    except OSError:  # the file changed between the two reads
         text = f"ca_file {security.ca_file}: it changed while it was read (TLS to the cluster)"
         raise ConfigError(text) from None
     return context

@@ -64,8 +64,8 @@ class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is invalid, or a directory is missing.
 
     `config` may be replaced: it applies to later connections. Certificates and addresses of the
-    cluster need `reload`. `listeners` None: it opens its ports itself. `ledgers` None: it has its
-    own. `clock`: seconds, as in its event loop."""
+    cluster need `reload`. `listeners` None: the gateway opens its ports itself. `ledgers` None: it
+    makes its own. `clock`: seconds, as in its event loop."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class Gateway(Startable):
             self.config.identities.tokens.stop()
 
     def reload(self, config: GatewayConfig) -> None:
-        """Applies other settings from the next connection on: addresses of the cluster,
-        certificates, users, lists, limits. ConfigError: they are invalid; nothing has changed.
+        """Applies other settings to later connections: addresses of the cluster, certificates,
+        users, lists, limits. ConfigError: they are invalid; nothing has changed.
 
         Settings that need a restart stay unchanged (changes.py)."""
         if (config.tls_cert is None) != (self.config.tls_cert is None):
@@ -160,7 +160,7 @@ class Gateway(Startable):
         tokens = self.config.identities.tokens
         if tokens is not None and tokens.failure is not None:
             reasons.append(f"the keys of tokens: {tokens.failure}")
-        unserved = dict(self.topology.unserved)  # the event loop changes it
+        unserved = dict(self.topology.unserved)  # a copy, because the event loop changes it
         return [*reasons, *(f"broker {n}: {why}" for n, why in unserved.items())]
 
     def figures(self) -> Figures:

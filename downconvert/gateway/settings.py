@@ -45,7 +45,7 @@ from .security import ClusterSecurity, Credentials
 __all__ = ["SECRET_VARIABLE", "build", "load"]
 
 SECRET_VARIABLE: Final = "DOWNCONVERT_SASL_SECRET"
-# No two clusters can have these in common.
+# No two clusters may share these settings.
 OWN: Final = frozenset(
     {
         "bootstrap",
@@ -152,7 +152,7 @@ def build(
 
 
 def overridden(settings: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings, overridden by others one by one, also in the tables [cluster] and [limits]."""
+    """Settings with overrides applied one by one, also in the tables [cluster] and [limits]."""
     tables = {
         name: {**settings[name], **by[name]}
         for name in ("cluster", "limits")
@@ -244,7 +244,7 @@ def _rules(settings: Mapping[str, Any]) -> tuple[RecodeRule, ...]:
 
 
 def _check_place(settings: Mapping[str, Any]) -> None:
-    """ConfigError: a setting of a table is at the top."""
+    """ConfigError: a setting at the top belongs into a table."""
     for table, names in (("limits", LIMITS.keys()), ("cluster", CLUSTER)):
         for name in sorted((names - TOP) & settings.keys()):
             raise ConfigError(f"{name} is a setting of [{table}]: write it below that line")

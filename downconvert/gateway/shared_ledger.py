@@ -1,9 +1,9 @@
 """A ledger that the processes of one gateway share. It makes a client's limit apply to all its
 connections, whichever processes serve them.
 
-It is a file, in memory if the system supports that. The file is cut into sets of a few entries.
-Each name belongs to one set, and only that set is locked while the name's entry is changed. The
-operating system's locks are used: they end with a process that dies."""
+It is a file, in memory if the system supports that. The file is divided into sets of a few entries.
+A name belongs to one set, and a change of its entry locks only that set. The locks are those of the
+operating system, which releases them if a process dies."""
 
 import fcntl
 import os
@@ -28,8 +28,8 @@ FREE: Final = bytes(DIGEST_SIZE)
 
 
 class SharedLedger:
-    """A shared ledger. A process that gets it at its start uses the same one. A full set forgets
-    the name with the oldest time."""
+    """A shared ledger. A process that receives it at its start shares it. A full set forgets the
+    name with the oldest time."""
 
     def __init__(self) -> None:
         # The secret key prevents clients from choosing names that evict others from their set.

@@ -1,4 +1,4 @@
-"""The addresses of the cluster's brokers, and the gateway's addresses that stand for them.
+"""The addresses of the cluster's brokers, and the gateway's addresses that replace them.
 
 Each broker has a listening port of its own: the first port plus the broker's id. It depends on the
 id only, so several gateways of one cluster need no coordination.
@@ -15,7 +15,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 
 from .advertised import PORT_MAX, Advertised
 
-RECENT: Final = 1.0  # seconds for which a broker's answer to one client is given to others
+RECENT: Final = 1.0  # seconds for which a broker's answer is reused for other clients
 BOOTSTRAP: Final = -1  # the "node" of the listener that clients bootstrap from
 
 
@@ -54,18 +54,18 @@ class Topology:
         self.ports = ports
         self.api_versions: Message | None = None  # the last ApiVersions response of any broker
         self.unserved: dict[int, str] = {}  # brokers whose port cannot be bound, and why
-        self._recent: dict[int, tuple[Message, float]] = {}  # by node: its last one, and when
+        self._recent: dict[int, tuple[Message, float]] = {}  # by node: last response, its time
         self._lock = Lock()
         self._nodes: dict[int, Address] = {}
         self._failed: set[Address] = set()
 
     def set_api_versions(self, answer: Message) -> Message:
-        """Takes a broker's ApiVersions response. Returns the last one if that is equal, because
-        thousands of connections keep it."""
+        """Takes a broker's ApiVersions response. Returns the previous object if it is equal,
+        because thousands of connections keep it."""
         known = self.api_versions
         if known is not None and known == answer:
             return known
-        self.api_versions = answer  # another thread may set another one now
+        self.api_versions = answer  # another thread may replace it at any time
         return answer
 
     def set_broker_api_versions(self, node_id: int, answer: Message, now: float) -> None:
@@ -73,7 +73,7 @@ class Topology:
         self._recent[node_id] = self.set_api_versions(answer), now
 
     def recent_api_versions(self, node_id: int, now: float) -> Message | None:
-        """That broker's answer of the last RECENT seconds. None: there is none."""
+        """That broker's response, if it is at most RECENT seconds old. None otherwise."""
         answer, noted_at = self._recent.get(node_id, (None, 0.0))
         return answer if answer is not None and now - noted_at <= RECENT else None
 
@@ -92,8 +92,8 @@ class Topology:
         return () if known is None else (known,)
 
     def set_failed(self, address: Address, *, has_failed: bool) -> bool:
-        """Notes whether a broker has failed. Failed ones are tried last. Returns whether that is
-        new."""
+        """Notes whether a broker has failed. Failed brokers are tried last. Returns whether this
+        has changed."""
         with self._lock:
             is_news = (address in self._failed) != has_failed
             (self._failed.add if has_failed else self._failed.discard)(address)
@@ -101,17 +101,17 @@ class Topology:
         return is_news
 
     def set_brokers(self, brokers: Iterable[Message]) -> None:
-        """Takes the brokers of a Metadata or DescribeCluster response as all that are alive."""
+        """Takes all live brokers from a Metadata or DescribeCluster response."""
         nodes = {_id(broker): Address(broker.host, broker.port) for broker in brokers}
-        if nodes:  # a broker that has just started knows of none
+        if nodes:  # a broker that has just started names none
             with self._lock:
                 self._nodes = nodes
 
     def rewrite(self, api: ApiKey, version: int, response: Message, advertised: Advertised) -> None:
         """Replaces the brokers' addresses by the advertised ones. `version`: the client's.
 
-        A broker without a port at the gateway is left out: another program listens there, perhaps
-        the gateway of another cluster."""
+        A broker is left out if its port at the gateway could not be bound: another program listens
+        there, perhaps the gateway of another cluster."""
         unserved = {} if advertised.goes_by_name else self.unserved
         if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
             self.set_brokers(response.brokers)
@@ -151,8 +151,8 @@ def names_addresses(api: ApiKey | None, version: int) -> bool:
 
 
 def _leave_out_absent(response: Message) -> None:
-    """Names no broker that is not among `brokers`, in the way of Kafka for Metadata 0. Clients of
-    0.8 look each one up there and fail if it is missing."""
+    """Removes leaders and replicas that are not in `brokers`, as Kafka does for Metadata v0.
+    Clients of 0.8 look up each of them there, and fail if one is missing."""
     there = {_id(broker) for broker in response.brokers}
     for part in (one for topic in response.topics for one in topic.partitions):
         named = len(part.replica_nodes) + len(part.isr_nodes)

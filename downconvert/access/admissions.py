@@ -1,8 +1,8 @@
 """The connections of each client: how many it has, and how fast it makes new ones.
 
-A client is its user, its certificate or its address. Its connection counts from the moment when the
-client is identified until it ends. New connections that come too fast wait, as with Kafka's
-connection_creation_rate. One that would have to wait for too long is refused.
+A client is a user, a certificate or an address. A connection counts from the identification of its
+client until its end. New connections that come too fast wait, as with Kafka's
+connection_creation_rate. A connection that would wait for too long is refused.
 
 Only clients that have connections are remembered. A rate is in a ledger of bounded size.
 
@@ -15,7 +15,7 @@ from typing import Final
 from .ledger import Entry, Ledger, OwnLedger
 from .rights import Access
 
-BURST: Final = 1.0  # seconds: up to so much of an unused rate may be used later
+BURST: Final = 1.0  # seconds: this much of an unused rate may be used later
 # Seconds that a new connection may wait. Kafka's clients wait 30 s for an answer.
 LONGEST_WAIT: Final = 5.0
 
@@ -25,8 +25,8 @@ class OverLimitError(Exception):
 
 
 class Admissions:
-    """The connections of all clients. Thread-safe. `now`: in seconds of any clock, the same for all
-    that share a ledger."""
+    """The connections of all clients. Thread-safe. `now`: seconds of any clock, the same clock for
+    all users of a ledger."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._lock = Lock()
@@ -34,12 +34,12 @@ class Admissions:
         self._ledger = OwnLedger() if ledger is None else ledger
 
     def __len__(self) -> int:
-        """How many clients are remembered."""
+        """The number of remembered clients."""
         return len(self._connections)
 
     def enter(self, client: str, access: Access, now: float) -> float:
         """Counts a connection until `leave`. Returns the seconds that it must wait. OverLimitError:
-        it is refused, and does not count."""
+        the connection is refused, and does not count."""
         rate = access.connection_creation_rate
         with self._lock:
             if access.connections is not None and self._has(client) >= access.connections:
@@ -64,7 +64,7 @@ class Admissions:
 
         def take(entry: Entry) -> Entry | None:
             nonlocal wait
-            # A later time is one before the clock was set back.
+            # If the time is later, the clock was set back.
             paid_at = entry.time if entry.time <= now + longest else now
             paid_at = max(paid_at, now - max(BURST, 1 / rate))
             wait = max(0.0, paid_at + 1 / rate - now)

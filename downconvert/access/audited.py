@@ -1,4 +1,4 @@
-"""The changes and denials of a request, as an audit names them: each resource with its outcome.
+"""The changes and denials of a request for the audit: each resource with its outcome.
 
 Not here: the client, and where the lines go (the gateway's audit.py)."""
 
@@ -11,8 +11,8 @@ from downconvert.protocol.schemas import ApiKey, Message
 from .names import COORDINATED, RULES, Names
 from .operations import Kind
 
-# APIs that change something besides records, offsets and members. A gateway passes on those that
-# are not in ApiKey without reading their fields.
+# APIs that change more than records, offsets and members. A gateway passes APIs that are not in
+# ApiKey on, without reading their fields.
 CHANGES: Final[dict[int, str]] = {
     **{
         api.value: api.name
@@ -58,8 +58,8 @@ Outcome: TypeAlias = dict[str, Any]
 
 
 def changed(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
-    """The resources that the answer names, with their errors, and with the settings that the
-    request has for them. No more than NAMED_MAX."""
+    """The resources in the answer, at most NAMED_MAX, each with its error and the names of its
+    changed settings."""
     if api in ACLS:
         return _acls(api, body, answer)
     names, settings = _names(api), _settings(body)
@@ -79,7 +79,7 @@ def changed(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
 
 
 def _acls(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
-    """The ACLs of a request. Its answer has their errors in the same order."""
+    """The ACLs of a request. The answer has their errors in the same order."""
     is_new = api is ApiKey.CreateAcls
     acls = body.creations if is_new else body.filters
     results = answer.results if is_new else answer.filter_results
@@ -97,7 +97,7 @@ def _acls(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
 
 
 def denied(api: ApiKey, body: Message | None, answer: Message) -> list[Outcome]:
-    """The resources that the client may not use, of those that the answer or the request names."""
+    """The resources in the answer or the request that the client may not use."""
     if api is ApiKey.FindCoordinator and body is not None:
         return _coordinators(body, answer)
     found: list[Outcome] = []
@@ -125,13 +125,13 @@ def _coordinators(body: Message, answer: Message) -> list[Outcome]:
 
 
 def _names(api: ApiKey) -> Names | None:
-    """Where an answer has names. None: in no list."""
+    """Where an answer has names. None: it has no list of them."""
     rule = RULES.get(api)
     return None if rule is None or rule.names is None else rule.names
 
 
 def _code(names: Names, element: Message) -> int:
-    """The error of a resource, or the first one of its parts."""
+    """The error of a resource, or the first error of its parts."""
     code: int = getattr(element, "error_code", ErrorCode.NONE)
     if code or names.parts is None:
         return code

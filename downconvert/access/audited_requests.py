@@ -1,7 +1,7 @@
-"""The resources of requests that a gateway passes on, as an audit names them.
+"""The resources of requests that a gateway passes on, for the audit.
 
-The gateway does not read the answer, so they have no error. Requests about delegation tokens have
-no resources here: this project does not know their fields.
+The resources have no error, because the gateway does not read the answer. Requests about delegation
+tokens have no resources here, because this project does not know their fields.
 
 Not here: requests whose answers are read (audited.py)."""
 
@@ -22,9 +22,10 @@ DEFAULT: Final = "(default)"  # a quota of clients that have none of their own
 
 
 def requested(api: str, version: int, frame: memoryview, size: int) -> list[Outcome]:
-    """The resources that a request names, at most NAMED_MAX. `api`: its name. `frame`: the request
-    without its length. `size`: of its header, without tagged fields. Empty: the request or its
-    version is not known, or it is malformed, which the cluster will say."""
+    """The resources that a request names, at most NAMED_MAX. `api`: the API's name. `frame`: the
+    request without its length. `size`: of its header, without tagged fields. Returns an empty list
+    if the API or version is not known, or if the request is malformed: the cluster then answers
+    it."""
     named = NAMED.get(api)
     if named is None:
         return []

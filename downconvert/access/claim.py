@@ -1,6 +1,7 @@
-"""The user that the tokens of one login claim to be, before anything is proved.
+"""The claimed user of one login, read from its tokens before anything is proved.
 
-A failed login is recorded under that name, and its next attempt must wait (failed_logins.py).
+A failed login is recorded under this name, and the next attempt with the name must wait
+(failed_logins.py).
 
 Not here: whether the claim is true (credentials.py, oauthbearer.py)."""
 
@@ -17,7 +18,8 @@ SCRAM_FIRST: Final = re.compile(rb"[^,]*,[^,]*,(?:m=[^,]*,)?n=([^,]*)")  # [RFC 
 
 
 class Claim:
-    """The claim of one login. `user`: from the last token; empty: none that can be read."""
+    """The claim of one login. `user`: from the last token; empty if it has none that can be
+    read."""
 
     def __init__(self, mechanism: str, principal_claim: str = "sub") -> None:
         self.user = ""
@@ -26,8 +28,8 @@ class Claim:
         self._tokens = 0
 
     def take(self, token: bytes) -> bool:
-        """Reads the user from a token. Returns whether this token may prove it: the first one,
-        and in SCRAM the second, because its first proves nothing."""
+        """Reads the user from a token. Returns whether this token may prove the claim: the first
+        token, but in SCRAM the second, because the first proves nothing."""
         self._tokens += 1
         if self._tokens == 1:
             self.user = self._read(token)

@@ -1,4 +1,4 @@
-"""Users and their passwords, and how a client authenticates as one of them.
+"""Users and their passwords, and the authentication of a client as one of them.
 
 PLAIN [RFC 4616]; SCRAM-SHA-256 and -512 [RFC 5802], by scramp.
 
@@ -19,8 +19,8 @@ SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = (PLAIN, *SCRAM)
 
 TOKEN_SIZE_MAX: Final = 524_288  # bytes of a request with a token [sasl.server.max.receive.size]
-# Bytes of a message of SCRAM. A first one of a few hundred is kept, in several copies, until the
-# client proves that it knows the password.
+# Bytes of a SCRAM message. Several copies of the first message are kept until the client proves
+# that it knows the password. Usually it has at most a few hundred bytes.
 SCRAM_MESSAGE_MAX: Final = 4096
 LIFETIME_MAX: Final = 10 * 365 * 86_400  # seconds
 NOT_YET_SECONDS: Final = 0.1  # until a token that could not be checked is checked again
@@ -44,16 +44,17 @@ class Proved:
             )
 
 
-# Receives tokens and the time of day, and yields tokens; None: send the same token again soon.
-# Returns the user in the end.
+# Receives tokens and the time of day, and yields the answers. A yielded None means: pass the same
+# token in again soon. Returns the user at the end.
 Conversation: TypeAlias = Generator[bytes | None, tuple[bytes, float], Proved]
 
 
 class AuthenticationError(BrokerError):
     """A failed login. The message is for the client.
 
-    `why`: the message for the log. `challenge`: the mechanism's own message about the failure. The
-    client's next token, whatever it is, then gets the error [RFC 7628, 3.2.3]."""
+    `why`: the message for the log. `challenge`: the mechanism's own message about the failure,
+    which is sent first. The client's next token, whatever it is, then gets the error [RFC 7628,
+    3.2.3]."""
 
     def __init__(self, words: str, *, why: str = "", challenge: bytes | None = None) -> None:
         super().__init__(words)
@@ -62,10 +63,11 @@ class AuthenticationError(BrokerError):
 
 
 def session_lifetime_ms(proved: Proved, now: float) -> int:
-    """Until the client must authenticate again; 0: never. `now`: the time of day, in seconds."""
+    """Milliseconds until the client must authenticate again; 0: never. `now`: the time of day, in
+    seconds."""
     if proved.expires_at is None:
         return 0
-    # An expired token that the clock difference still allows has a session, and a short one.
+    # A token that is accepted only because of the allowed clock skew gets a short session.
     seconds = min(max(proved.expires_at - now, 0.001), LIFETIME_MAX)
     return int(seconds * 1000)
 
@@ -74,11 +76,11 @@ class Credentials:
     """Users and their passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        from scramp import ScramMechanism  # a sixth of a gateway's start, and only users need it
+        from scramp import ScramMechanism  # a sixth of a gateway's start; only passwords need it
 
         self._passwords = dict(passwords)
         self._mechanisms = {name: ScramMechanism(name) for name in SCRAM}
-        # Salted once, because thousands of rounds of hashing take milliseconds.
+        # Each password is salted once, because thousands of rounds of hashing take milliseconds.
         self._salted = lru_cache(maxsize=1024)(self._salt)
 
     @classmethod
@@ -168,8 +170,9 @@ class Authentication:
         next(self._conversation)
 
     def take(self, token: bytes, now: float) -> bytes | Proved | None:
-        """The token to answer with, or the authenticated user; None: it cannot be checked yet, and
-        must be passed in again in NOT_YET_SECONDS. `now`: the time of day. AuthenticationError."""
+        """Returns the answer to a token, or the authenticated user. None: the token cannot be
+        checked yet, and must be passed in again after NOT_YET_SECONDS. `now`: the time of day.
+        AuthenticationError."""
         if self.refused is not None:
             raise AuthenticationError(str(self.refused), why=self.refused.why)
         try:

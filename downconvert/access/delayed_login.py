@@ -1,5 +1,4 @@
-"""A login whose tokens wait after failed logins of the same user and address, and which records its
-own result.
+"""A login that waits after failed logins of the same user and address, and records its own result.
 
 Not here: the length of the wait (failed_logins.py), the requests with the tokens
 (handlers/sasl.py, and the gateway's login.py)."""
@@ -25,7 +24,7 @@ class DelayedLogin:
 
     @property
     def is_raw(self) -> bool:
-        """Whether its tokens come without a header."""
+        """Whether its tokens are frames without a header."""
         return self.authentication.is_raw
 
     @property
@@ -35,13 +34,13 @@ class DelayedLogin:
 
     @property
     def refusal(self) -> str:
-        """Why a token was refused, while the client still has to confirm that; empty: it was
-        not."""
+        """Why a token was refused, until the client confirms the refusal. Empty: none was
+        refused."""
         refused = self.authentication.refused
         return "" if refused is None else f"failed login: {refused.why}"
 
     def begin(self, token: bytes, now: float) -> float:
-        """Seconds until this token may be checked."""
+        """Returns the seconds until this token may be checked."""
         if self._claim.take(token):
             self._attempt = self._failed.begin(self._claim.user, self._address, now)
             return self._attempt.wait

@@ -1,9 +1,9 @@
-"""Failed logins, by user and address: each further guess of a password must wait longer.
+"""Failed logins, by user and address. Each further guess of a password must wait longer.
 
-All connections from one address that claim to be one user share a wait, so many connections guess
-little faster than one. Nobody else waits: no other user at that address, and not that user at
-another address. The wait is never longer than LONGEST_WAIT, however many attempts wait. Nothing is
-reserved: a client that leaves while it waits delays nobody any more.
+All connections from one address for one user share a wait, so many connections guess little faster
+than one. Other users at that address do not wait, nor does that user at other addresses. No wait is
+longer than LONGEST_WAIT, however many attempts wait. No slots are reserved, so a client that leaves
+while it waits delays nobody.
 
 Not here: where they are stored (ledger.py), the user that a token claims (claim.py), how many may
 wait (places.py)."""
@@ -22,8 +22,8 @@ USER_MAX: Final = 256  # characters of a name that are compared
 
 
 class Attempt(NamedTuple):
-    """wait: seconds until it may be checked. is_counted: it counts as a failure until it succeeds,
-    so that simultaneous attempts wait longer and longer, too."""
+    """wait: seconds until the attempt may be checked. is_counted: it counts as a failure until it
+    succeeds, so that simultaneous attempts wait longer and longer, too."""
 
     wait: float
     is_counted: bool
@@ -33,8 +33,8 @@ UNCOUNTED: Final = Attempt(0.0, is_counted=False)
 
 
 class FailedLogins:
-    """Thread-safe. Times in seconds of any one clock. An entry: the time of the last attempt, and
-    the number of failures in a row."""
+    """Thread-safe. Times in seconds of any one clock. An entry has the time of the last attempt,
+    and the number of successive failures."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = OwnLedger() if ledger is None else ledger
@@ -66,7 +66,8 @@ class FailedLogins:
         self._ledger.change(_name(user, address), fail)
 
     def succeed(self, user: str, address: str, attempt: Attempt) -> None:
-        """An attempt has succeeded: it does not count any more. Failures of others still do."""
+        """An attempt has succeeded, and no longer counts. Failures of other attempts still
+        count."""
         if attempt.is_counted:
             name = _name(user, address)
             self._ledger.change(name, lambda entry: Entry(entry.time, max(entry.number - 1, 0)))

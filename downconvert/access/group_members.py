@@ -1,4 +1,4 @@
-"""Hides topics that the metadata and assignments in DescribeGroups responses name.
+"""Hides forbidden topics in the metadata and assignments of DescribeGroups responses.
 
 Subscriptions and assignments of consumers are parsed. Unparsable ones are hidden."""
 
@@ -11,7 +11,7 @@ from downconvert.protocol.schemas import Message
 
 from .rights import Access
 
-CONSUMERS: Final = "consumer"  # the protocol type of groups whose bytes are understood
+CONSUMERS: Final = "consumer"  # the protocol type whose metadata and assignments can be parsed
 
 
 def hide(group: Message, access: Access) -> None:
@@ -47,6 +47,7 @@ def _assigned(data: memoryview) -> Iterable[str]:
 
 
 def _has_none(user_data: bytes | None) -> None:
-    """Checks an assignor's own bytes: sticky ones hold topics. BadRequestError."""
+    """Checks that there are no bytes of an assignor: those of sticky ones name topics.
+    BadRequestError."""
     if user_data:
         raise BadRequestError("the assignor's user data is not known")

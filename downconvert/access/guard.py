@@ -1,4 +1,4 @@
-"""The rights of a broker's clients: their identities, and which requests are offered to them.
+"""The rights of a broker's clients: their identities, and the requests that are offered to them.
 
 Not here: authentication (handlers/sasl.py), which parts of a request are allowed
 (permissions.py)."""
@@ -25,7 +25,7 @@ def _is_given(rule: Rule, given: Mapping[Kind, int]) -> bool:
     return all(operation & ~given[kind] == 0 for kind, operation in rule.needs)
 
 
-# The rights of a read-only client without lists; the APIs that need no more than these.
+# The rights of a read-only client without lists, and the APIs that need no more rights.
 READS_ALL: Final = {kind: Access(is_read_only=True).operations(kind, "") for kind in Kind}
 OPEN_TO_READERS: Final = frozenset(
     api for api, rule in RULES.items() if api not in SHOWING_RIGHTS and _is_given(rule, READS_ALL)
@@ -36,7 +36,7 @@ OPEN_TO_READERS: Final = frozenset(
 class Guard:
     """The rights of one broker's clients. By default, every client may do everything.
 
-    access: the rights of clients without a rule of their own. Its networks apply to all."""
+    access: the rights of clients that match no rule. Its networks apply to all clients."""
 
     access: Access = EVERYTHING
     identities: Identities[None] = field(default_factory=Identities)
@@ -61,7 +61,7 @@ class Guard:
         certificate: str | None = None,
         groups: Iterable[str] = (),
     ) -> Access | None:
-        """The rights of a client with these proofs of identity; None: it has none."""
+        """The rights of a client with these proofs of identity. None: it may not connect."""
         found = self.identify(address, user, certificate, groups)
         return None if found is None else found.access
 
@@ -78,7 +78,7 @@ class Guard:
 
 
 def is_limited(access: Access) -> bool:
-    """Whether the client is denied anything, besides following."""
+    """Whether any right of the client is limited, besides fetching as a follower."""
     return access.is_closed or access.is_read_only
 
 
@@ -96,8 +96,8 @@ def is_for_readers(api: int) -> bool:
 
 
 def newest_offered(access: Access, api: int, newest: int) -> int:
-    """The newest version of an API that a client with these rights may use; below 0: none. Versions
-    whose requests must be checked and do not name their resources are not offered."""
+    """The newest version of an API that a client with these rights may use; below 0: none. Later
+    versions are not offered if their requests must be checked but do not name their resources."""
     if api not in RULES and (access.is_closed or (access.is_read_only and api not in READING)):
         return -1
     return min(newest, NEWEST.get(api, newest)) if is_checked(access, api) else newest

@@ -1,9 +1,10 @@
 """The identity of a client: its proofs, and the rule that matches them.
 
-A client shows a certificate, or a user and a password, or a token, or only its address. The first
-matching rule decides. Old clients that support none of these match a rule for their network.
+A client proves its identity by a certificate, by a user and a password, or by a token. Or it has
+only its address. The first matching rule decides. Old clients that support none of these match a
+rule for their network.
 
-`credentials`: those that a gateway uses at its cluster for the client. A broker has none.
+`credentials`: what a gateway uses at its cluster for the client. A broker has none.
 
 Not here: the meaning of rights (permissions.py), the form of rules (settings.py)."""
 
@@ -26,7 +27,7 @@ C = TypeVar("C")
 
 
 class Users(Passwords):
-    """Users and their passwords, which may be sent to another process."""
+    """Users and their passwords. It may be sent to another process."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         super().__init__(passwords)
@@ -48,12 +49,12 @@ class Identified(Generic[C]):
     name: str  # for the log
     access: Access
     credentials: C  # for a cluster
-    rule: int | None = field(default=None, compare=False)  # the matching one, from 1 on
+    rule: int | None = field(default=None, compare=False)  # number of the matching rule, from 1 on
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRule(Generic[C]):
-    """The clients that match, and their rights. An unset field matches any client.
+    """A rule: the clients that match, and their rights. An unset field matches any client.
 
     `user`, `group` and `certificate` are shell patterns for the SASL user, for any of the groups
     in its token, and for the common name of the certificate. A client without one does not match.
@@ -81,16 +82,16 @@ class ClientRule(Generic[C]):
 class Identities(Generic[C]):
     """How the clients of a listener are identified.
 
-    Without users, certificates and rules every client has the listener's own rights."""
+    Without users, certificates and rules, every client has the rights of the listener."""
 
-    users: Users | None = field(default=None, compare=False)  # that log in with passwords
-    tokens: Tokens | None = field(default=None, compare=False)  # for clients with OAUTHBEARER
-    client_ca: str | None = None  # the file of authorities that sign clients' certificates
+    users: Users | None = field(default=None, compare=False)  # users with passwords
+    tokens: Tokens | None = field(default=None, compare=False)  # tokens of OAUTHBEARER
+    client_ca: str | None = None  # the file with the CAs of clients' certificates
     rules: tuple[ClientRule[C], ...] = ()
 
     @property
     def is_needed(self) -> bool:
-        """Whether a client must be identified."""
+        """Whether clients must be identified."""
         return bool(self.mechanisms) or self.client_ca is not None or bool(self.rules)
 
     @property
@@ -102,7 +103,7 @@ class Identities(Generic[C]):
     def login(
         self, mechanism: str, failed: FailedLogins, address: str, *, is_raw: bool
     ) -> DelayedLogin:
-        """A login by one of the mechanisms, of a client at this address."""
+        """A login of a client at this address, by one of the mechanisms."""
         if mechanism == OAUTHBEARER:
             assert self.tokens is not None
             talk, claim = conversation(self.tokens), self.tokens.settings.principal_claim
@@ -120,7 +121,7 @@ class Identities(Generic[C]):
         certificate: str | None = None,
         groups: Iterable[str] = (),
     ) -> Identified[C] | None:
-        """The client's rights; None: it is not admitted.
+        """The client's rights. None: the client is not admitted.
 
         `default`: the rights of authenticated clients, if there are no rules."""
         name = user or certificate or address
@@ -136,7 +137,7 @@ class Identities(Generic[C]):
 
 
 def principal_of(user: str | None, certificate: str | None, rule: int | None) -> str:
-    """The name of a client in logs: its proved name, or the rule for its address."""
+    """The name of a client in logs: its proved name, or its rule."""
     return user or certificate or ("" if rule is None else f"rule {rule}")
 
 

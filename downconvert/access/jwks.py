@@ -1,7 +1,7 @@
-"""The public keys of token issuers, as they publish them in a JWKS [RFC 7517], and checking the
-signature of a token with one [RFC 7515], by PyJWT and cryptography.
+"""The public keys of token issuers, from a JWKS [RFC 7517], and the check of a token's signature
+[RFC 7515], by PyJWT and cryptography.
 
-Only public-key signatures are accepted. `none` and HMAC are not: with them, everybody who knows the
+Only public-key signatures are accepted. `none` and HMAC are not, because then anybody who knows the
 public key could sign.
 
 Not here: fetching the document (jwks_source.py), the claims in a token (tokens.py)."""
@@ -38,11 +38,11 @@ class JwksError(ValueError):
 
 
 class SignatureError(ValueError):
-    """A token with a wrong signature, or with none that is accepted."""
+    """A token with a wrong signature, or without an accepted one."""
 
 
 class UnknownKeyError(SignatureError):
-    """The key of a signature is unknown: it may have been published since."""
+    """The key of a signature is unknown. It may be new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PublicKey:
 
     kid: str | None
     algorithms: tuple[str, ...]
-    public: Any  # as PyJWT has it
+    public: Any  # PyJWT's object
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Jwks:
 
     @classmethod
     def parse(cls, document: bytes) -> "Jwks":
-        """Leaves out keys that are not for signatures, or of an unaccepted kind. JwksError: no key
-        is left."""
+        """Parses a document. Skips keys that are not for signatures, or of a kind that is not
+        accepted. JwksError: no key is left."""
         if len(document) > DOCUMENT_MAX:
             raise JwksError(f"has more than {DOCUMENT_MAX} bytes")
         try:
@@ -81,12 +81,12 @@ class Jwks:
         return cls(usable)
 
     def check(self, token: str, header: Mapping[str, Any]) -> bytes:
-        """The payload of a token with this header, after checking its signature.
+        """Checks the signature of a token with this header, and returns its payload.
         SignatureError."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in KNOWN:
             raise SignatureError(f"its algorithm is {algorithm!r:.50}")
-        # No header extension that must be understood is understood here.
+        # No critical header extension is supported.
         if "crit" in header or "b64" in header:
             raise SignatureError("its header has an extension that is not known (crit or b64)")
         fitting = [
@@ -105,7 +105,7 @@ class Jwks:
 
 
 def header_of(token: str) -> dict[str, Any]:
-    """A token's header, unchecked. SignatureError: it is no token."""
+    """A token's header, before any check. SignatureError: it is no token."""
     header, *rest = token.split(".")
     if len(rest) != 2:
         raise SignatureError("it does not have three parts")
@@ -119,7 +119,7 @@ def header_of(token: str) -> dict[str, Any]:
 
 
 def _key(one: object) -> PublicKey | None:
-    """None: the key is not usable here."""
+    """Parses a key. None: it cannot be used here."""
     if not isinstance(one, dict) or one.get("use", "sig") != "sig":
         return None
     kind, kid = one.get("kty"), one.get("kid")
@@ -134,7 +134,7 @@ def _key(one: object) -> PublicKey | None:
         algorithms = tuple(name for name in algorithms if name == one["alg"])
     if not algorithms or "verify" not in operations:
         return None
-    try:  # only the public half, in case somebody has published both
+    try:  # only the public half, even if a private key was published
         public = PyJWK({name: one[name] for name in ("kty", *PUBLIC[kind])}, algorithms[0]).key
     except (PyJWTError, ValueError, TypeError, KeyError):
         return None

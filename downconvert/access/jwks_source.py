@@ -1,8 +1,8 @@
-"""Where the keys of token issuers come from: a file, or an https URL.
+"""Reads the keys of token issuers from a file or an https URL.
 
-A thread reads the document again from time to time, and soon after a token names an unknown key,
-but for that reason at most once a minute. If the document cannot be read or used, the last good one
-stays, and the thread retries after 1, 2, 4, … seconds.
+A thread reads the document again periodically, and also when a token names an unknown key, at most
+once a minute. If the document cannot be read or used, the last good one stays, and the thread
+retries after 1, 2, 4, … seconds.
 
 Not here: the document's contents (jwks.py)."""
 
@@ -36,7 +36,8 @@ Read = Callable[[], bytes]
 class JwksSource:
     """The last keys that were read. Thread-safe.
 
-    read: reads the document; OSError or JwksError: it fails. clock: monotonic, in seconds."""
+    read: returns the document's keys; it may raise OSError or JwksError. clock: monotonic, in
+    seconds."""
 
     def __init__(
         self,
@@ -51,13 +52,13 @@ class JwksSource:
         self._clock = clock
         self._lock = Lock()
         self._jwks: Jwks | None = None
-        self._failures = 0  # in a row
+        self._failures = 0  # successive ones
         self._failure: str | None = "they have not been read yet"
         self._is_renewing = False
-        self._asked: float | None = None  # the last renewal because of an unknown key
+        self._asked: float | None = None  # time of the last renewal for an unknown key
         self._wake = Event()
         self._is_stopped = False
-        # A daemon, because it may wait for a silent server.
+        # A daemon thread, because it may be waiting for a silent server when the process ends.
         self._thread = Thread(target=with_log_fields(self._run), name="jwks", daemon=True)
 
     def start(self) -> None:
@@ -65,28 +66,28 @@ class JwksSource:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends renewing them. The last ones stay."""
+        """Stops renewing the keys. The last ones stay."""
         self._is_stopped = True
         self._wake.set()
 
     @property
     def jwks(self) -> Jwks | None:
-        """None: none have been read yet."""
+        """The last keys. None: none have been read yet."""
         return self._jwks
 
     @property
     def failure(self) -> str | None:
-        """Why there are no keys at all; None: there are."""
+        """Why there are no keys. None: there are keys."""
         return None if self._jwks is not None else self._failure
 
     @property
     def is_renewing(self) -> bool:
-        """Whether the document is being read, or is about to be. After that, `jwks` has its
-        keys."""
+        """Whether the document is being read, or is about to be. Afterwards `jwks` has its keys."""
         return self._is_renewing and not self._is_stopped
 
     def miss(self) -> None:
-        """A key is unknown: reads the document again, unless that was just done for one."""
+        """A token names an unknown key. Reads the document again, at most once in
+        UNKNOWN_SECONDS."""
         with self._lock:
             now = self._clock()
             if self._asked is not None and now - self._asked < UNKNOWN_SECONDS:
@@ -95,7 +96,7 @@ class JwksSource:
         self.renew_soon()
 
     def renew_soon(self) -> None:
-        """Lets the thread read the document again."""
+        """Makes the thread read the document again."""
         with self._lock:
             self._is_renewing = True
             self._wake.set()
@@ -152,12 +153,12 @@ def reader(location: str, ca_file: str | None) -> Read:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """The context for fetching. ConfigError: there are no such authorities."""
+    """The TLS context for fetching. ConfigError: the CA file cannot be used."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one
         raise ConfigError(f"ca_file of [oauth], {ca_file}: {error.strerror or error}") from None
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as everywhere: serving/trust.py says why
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as everywhere (serving/trust.py)
     return context
 
 
@@ -167,7 +168,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def _fetch(url: str, context: ssl.SSLContext) -> bytes:
-    """HTTPException; OSError; JwksError: it is too large, or takes too long."""
+    """Fetches a document. HTTPException, OSError; JwksError: it is too large, or takes too long."""
     until = time.monotonic() + TRANSFER_MAX
     opener = build_opener(HTTPSHandler(context=context), _NoRedirect)
     document = bytearray()

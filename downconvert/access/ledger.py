@@ -1,7 +1,7 @@
-"""A time and a number for each of many names. Its size is limited, even if somebody makes names up.
+"""A time and a number for each of many names. Its size is limited, even if clients invent names.
 
-Not here: the meaning of entries (quotas.py, failed_logins.py), one ledger for several processes
-(the gateway's shared_ledger.py)."""
+Not here: the meaning of entries (quotas.py, failed_logins.py), a ledger that several processes
+share (the gateway's shared_ledger.py)."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,7 +13,7 @@ NAMES_MAX: Final = 10_000
 
 
 class Entry(NamedTuple):
-    """The initial entry of a name. Times in seconds of any clock."""
+    """An entry. By default, the first entry of a name. Times in seconds of any clock."""
 
     time: float = -inf
     number: int = 0
@@ -27,11 +27,11 @@ class Ledger(Protocol):
     """Any thread may call it."""
 
     def change(self, name: str, change: Change) -> None:
-        """Changes one entry atomically. `change` must be quick, and not raise."""
+        """Changes one entry atomically. `change` must be quick, and must not raise."""
 
 
 class OwnLedger:
-    """A ledger of one process. The least recently changed name is forgotten first."""
+    """A ledger of one process. When it is full, it forgets the least recently changed name."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._lock = Lock()

@@ -34,7 +34,7 @@ def of_access(access: Access) -> dict[str, str]:
 
 
 def _limits(access: Access) -> dict[str, str]:
-    """The limits of each client that only a gateway has."""
+    """The limits of each client that only gateways support."""
     limits = []
     if access.connections is not None:
         limits.append(f"at most {access.connections:,}")
@@ -62,7 +62,7 @@ def _read(access: Access) -> str:
 
 
 def _changed(access: Access) -> str:
-    """The topics that may be written to, created, configured and deleted."""
+    """The topics that a client may write to, create, configure and delete."""
     if not access.writes_somewhere:
         return NONE
     if access.topics and access.written_topics:

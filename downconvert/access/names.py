@@ -1,7 +1,7 @@
 """Where requests and responses name topics, groups and transactional ids, for each API.
 
-This is the part of Kafka's message definitions that a listener with lists of names needs. It does
-not serve an API that is not in RULES.
+This is the part of Kafka's message definitions that a listener with lists of names needs. Such a
+listener does not serve APIs that are not in RULES.
 
 Not here: removing names from requests and responses (permissions.py)."""
 
@@ -24,7 +24,7 @@ from .operations import (
     Kind,
 )
 
-# The numbers of kinds in requests about configurations and for coordinators.
+# Kinds by their numbers in requests: for configurations, and for coordinators.
 RESOURCES: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
 COORDINATED: Final = {0: Kind.GROUP, 1: Kind.TRANSACTIONAL_ID}
 
@@ -34,11 +34,11 @@ class Parts:
     """The partitions of a topic in a request, and their errors in the response."""
 
     request: str = "partitions"
-    index: str = "partition_index"  # in the request; empty where partitions are plain numbers
+    index: str = "partition_index"  # in the request; empty if partitions are plain numbers
     response: str = "partitions"
     response_index: str = "partition_index"
     code: str = "error_code"
-    nothing: Mapping[str, Any] = field(default_factory=dict)  # other fields that stand for no value
+    nothing: Mapping[str, Any] = field(default_factory=dict)  # other fields, with empty values
 
     def of(self, element: Message, code: int) -> list[Message]:
         """Each partition of the request, with an error."""
@@ -56,12 +56,12 @@ class Parts:
 class Names:
     """A list of a request whose elements have names, and the list in the response."""
 
-    response: str  # empty: what is refused has no place in the answer
-    request: str = "topics"  # empty: the request names none, and the answer all
+    response: str  # empty: the answer has no place for refused elements
+    request: str = "topics"  # empty: the request has no names, and the answer has all
     name: str = "name"  # empty: the elements are the names
     response_name: str = "name"
     kind: Kind = Kind.TOPIC
-    operation: int = DESCRIBE  # of Kafka's, on each named resource
+    operation: int = DESCRIBE  # Kafka's operation on each named resource
     type: str = ""  # the field of an element with the type of its resource
     parts: Parts | None = None
 
@@ -95,17 +95,17 @@ class About(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Where an API's requests and responses have names, and which operations they are."""
+    """Where an API's requests and responses have names, and the required operations."""
 
     names: Names | None = None
     about: tuple[About, ...] = ()  # the resources of the whole request
     cluster: int = NO_OPERATION  # required operations on the cluster
     is_all_or_nothing: bool = False
-    is_always_sent: bool = False  # sent to the cluster even if nothing is left in it
+    is_always_sent: bool = False  # sent to the cluster even if no element is left
 
     @property
     def needs(self) -> Iterator[tuple[Kind, int]]:
-        """The operations that it may need, with the kinds of their resources."""
+        """The operations that a request may need, each with the kind of its resource."""
         names = self.names
         if names is not None:
             kinds = (*RESOURCES.values(), Kind.CLUSTER) if names.type else (names.kind,)
@@ -148,7 +148,7 @@ RULES: Final[dict[int, Rule]] = {
         )
     ),
     ApiKey.ListOffsets: Rule(names=Names(response="topics", parts=Parts())),
-    # A client that gets no brokers retries for ever, and reports no error.
+    # Always sent, because a client that gets no brokers retries for ever without an error.
     ApiKey.Metadata: Rule(names=Names(response="topics"), is_always_sent=True),
     ApiKey.OffsetCommit: Rule(
         names=Names(response="topics", operation=READ, parts=Parts()), about=(GROUP,)
@@ -176,7 +176,7 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.DeleteRecords: Rule(
         names=Names(response="topics", operation=DELETE, parts=Parts(nothing={"low_watermark": -1}))
     ),
-    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),  # without one: a right to write some topic
+    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),  # no id: some topic must be writable
     ApiKey.OffsetForLeaderEpoch: Rule(
         names=Names(
             name="topic",
@@ -276,8 +276,7 @@ SHOWING_RIGHTS: Final = frozenset(
     }
 )
 
-# The newest versions whose requests name their resources. Later ones do not, or are for requests
-# between brokers.
+# The newest versions that name their resources. Later versions do not, or are only for brokers.
 NEWEST: Final[dict[int, int]] = {
     ApiKey.Produce: 12,
     ApiKey.Fetch: 12,
@@ -287,8 +286,8 @@ NEWEST: Final[dict[int, int]] = {
     ApiKey.ListTransactions: 1,  # later ones name ids by a pattern
 }
 
-# APIs whose fields are unknown here, and which change nothing. A client that may read everything
-# may use them. ConsumerGroupHeartbeat is not among them: with it a client joins any group.
+# APIs that change nothing, and whose fields are unknown here. A client that may read everything may
+# use them. ConsumerGroupHeartbeat is not one, because it lets a client join any group.
 READING: Final = frozenset(
     {
         46,  # ListPartitionReassignments

@@ -1,7 +1,7 @@
 """The server side of OAUTHBEARER [RFC 7628]: one message with a token, and one answer.
 
-An invalid token is answered as in Kafka [OAuthBearerSaslServer]: with a JSON object that describes
-the error. The client must send any byte, and then gets the failure of the login.
+As in Kafka [OAuthBearerSaslServer], the answer to an invalid token is a JSON object that describes
+the error. The client must answer with any byte, and then gets the failure of the login.
 
 Not here: which tokens are valid (tokens.py)."""
 
@@ -27,7 +27,7 @@ AUTH: Final = b"auth"
 
 
 def conversation(tokens: Tokens) -> Conversation:
-    """AuthenticationError: the token is not accepted."""
+    """The server's side of one login. AuthenticationError: the token is not accepted."""
     message, now = yield b""
     token, acts_as = parse_first(message)
     began_at = now
@@ -54,7 +54,8 @@ def conversation(tokens: Tokens) -> Conversation:
 
 
 def parse_first(message: bytes) -> tuple[bytes, str]:
-    """The token, and the user that the client wants to act as, if any. AuthenticationError."""
+    """The token, and the user that the client wants to act as, or an empty text.
+    AuthenticationError."""
     found = FIRST.fullmatch(message)
     pairs = [] if found is None else found["pairs"].split(b"\x01")
     values = [value for key, _, value in (pair.partition(b"=") for pair in pairs) if key == AUTH]

@@ -1,7 +1,7 @@
 """Kafka's ACL operations, and the kinds of resources to which they apply.
 
-An operation is a bit, and several are a bit field, as in responses that show which of them a client
-may do (`authorized_operations`).
+A set of operations is a bit field, as in responses that show the operations of a client
+(`authorized_operations`).
 
 Not here: the clients' rights (rights.py), the operations that a request needs (names.py)."""
 
@@ -28,8 +28,8 @@ NOT_ASKED: Final = -(1 << 31)  # in a response: the client did not ask for them
 
 
 class Kind(Enum):
-    """The kind of a resource, and the error for a client that may not use it. All other resources
-    count as the cluster: brokers, their settings, and types that are unknown here."""
+    """The kind of a resource, and the error for a client that may not use it. Brokers, their
+    settings, and resources of unknown types count as the cluster."""
 
     TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -50,10 +50,10 @@ ALL: Final[Mapping[Kind, int]] = {
     Kind.CLUSTER: CREATE | ALTER | ALTER_CONFIGS | LOOKING | CLUSTER_ACTION | IDEMPOTENT_WRITE,
 }
 
-# Those that a broker of 3.9 shows.
+# The operations that a broker of 3.9 shows.
 SHOWN: Final = {**ALL, Kind.GROUP: READ | DESCRIBE | DELETE}
 
-# The maximum for a read-only client.
+# The most operations that a read-only client may have.
 OF_READERS: Final[Mapping[Kind, int]] = {
     Kind.TOPIC: READING,
     Kind.GROUP: READING,  # it commits offsets of its own groups

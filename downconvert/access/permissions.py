@@ -1,9 +1,9 @@
 """The parts of a request that may go to the cluster, and of its response that the client may see.
 
-A listener with lists of names offers only the APIs whose names are known (names.py), and refuses
-others. A name that a client may not use is removed from its request and never reaches the cluster.
-It gets Kafka's own error, beside the cluster's response for the rest. Names that the client did not
-ask for and may not see are removed from the response.
+A listener with lists of names offers only the APIs whose names are known (names.py). A name that a
+client may not use is removed from its request, and never reaches the cluster. In the response it
+gets Kafka's own error, beside the cluster's results for the other names. Names that the client did
+not request and may not see are removed from the response.
 
 Metadata and assignments that the members of a group exchange are forwarded unchanged, except in
 DescribeGroups, which shows them to any client.
@@ -26,14 +26,14 @@ NO_ID: Final = bytes(16)
 # The first versions with other fields.
 DELETES_BY_ID: Final = 6
 FETCHES_OF_GROUPS: Final = 8
-FAILS_AS_A_WHOLE: Final = 2  # OffsetFetch: an error of the group instead of one for each partition
+FAILS_AS_A_WHOLE: Final = 2  # OffsetFetch: one error for the group, not for each partition
 NULL_PROTOCOLS: Final = 7  # JoinGroup
 FINDS_KEYS: Final = 4
 FINDS_SHARE_GROUPS: Final = 6
 
 METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions of the gateway's own Metadata requests
 
-# Other fields of a response to a refused request that stand for no value.
+# Other fields of a response to a refused request, with their empty values.
 NOTHING: Final = {ApiKey.InitProducerId: {"producer_epoch": -1}}
 
 # The fields of responses with the operations that a client may do.
@@ -45,13 +45,13 @@ AUTHORIZED: Final = {
 
 
 def allows(access: Access, kind: Kind, name: str | None, operation: int = DESCRIBE) -> bool:
-    """Whether an operation is allowed on this name; always for None, which is no name."""
+    """Whether an operation is allowed on this name. Without a name (None) it is."""
     return name is None or access.operations(kind, name) & operation == operation
 
 
 def question(api: ApiKey, version: int, body: Message) -> tuple[int, Message] | None:
-    """The Metadata request, with its version, that must be answered before this request can be
-    checked: the request names topics by id, or means all topics. None: none is needed."""
+    """A Metadata request, with its version, that must be answered before this request can be
+    checked. It is needed if the request names topics by id, or means all topics. None otherwise."""
     if api is ApiKey.DeleteTopics and version >= DELETES_BY_ID:
         ids = [Message(topic_id=one.topic_id, name=None) for one in body.topics if _has_id(one)]
         return (METADATA_BY_ID, _metadata(ids)) if ids else None
@@ -73,7 +73,8 @@ def _is_by_id(topic: Message) -> bool:
 
 
 def metadata_without_ids(topics: Iterable[Message]) -> Message:
-    """The response to Metadata by ids in a version with that field, but without support for it."""
+    """The error response to a Metadata request by ids, for versions that have the field but do not
+    support it."""
     code = ErrorCode.INVALID_REQUEST
     answered = [
         Message(name=one.name or "", topic_id=one.topic_id, error_code=code) for one in topics
@@ -94,7 +95,7 @@ class Permission:
     """Removes forbidden parts from one request, and from its response the parts that the client may
     not see.
 
-    `topics`: those in the response to `question`."""
+    `topics`: from the response to `question`."""
 
     def __init__(
         self,
@@ -104,12 +105,12 @@ class Permission:
         body: Message,
         topics: Iterable[Message] = (),
     ) -> None:
-        self.refusal: Message | None = None  # the whole response, if nothing is left to ask
+        self.refusal: Message | None = None  # the whole response, if no part is allowed
         self._access = access
         self._api, self._version = api, version
         self._rule = RULES[api]
         self._names = self._rule.names
-        self._refused: list[Message] = []  # elements of the response
+        self._refused: list[Message] = []  # refused elements, for the response
         self._refused_of_group: dict[str, list[Message]] = {}
         self._asked_ids: set[bytes] = set()
         if not allows(access, Kind.CLUSTER, "", self._rule.cluster):
@@ -152,7 +153,7 @@ class Permission:
             self._take_out(body, self._names, lambda names, one: self._code(names, one))
 
     def _code(self, names: Names, element: Any) -> int:
-        """The error of an element of the request, or 0."""
+        """The error for an element of the request, or 0."""
         kind = names.kind_of(element)
         is_allowed = allows(self._access, kind, names.name_of(element), names.operation)
         return ErrorCode.NONE if is_allowed else kind.value
@@ -172,7 +173,7 @@ class Permission:
             self._refused += [names.refusal(one, code) for one in kept]
             kept = []
         setattr(body, names.request, kept)
-        # If nothing is left it is not sent: in some APIs an empty list means all.
+        # A request without elements is not sent, because in some APIs an empty list means all.
         if not kept and not self._rule.is_always_sent:
             self.refusal = Message(**{names.response: self._refused} if names.response else {})
 
@@ -209,7 +210,7 @@ class Permission:
             one.__dict__.update(nowhere)
 
     def _check_groups_offsets(self, body: Message) -> None:
-        """Several groups, each with topics; without a list, all topics."""
+        """Checks several groups, each with topics. A missing list means all topics."""
         kept = []
         for group in body.groups:
             name, topics = group.group_id, group.topics or ()
@@ -228,7 +229,8 @@ class Permission:
             self.refusal = Message(groups=self._refused)
 
     def _check_deletions(self, body: Message, names: dict[bytes, str | None]) -> None:
-        """Topics by name, or by an id whose name is looked up. One with both is refused."""
+        """Checks topics by name, or by id. The name for an id is in `names`. A topic with both is
+        refused."""
         self._names = Names(response="responses", operation=DELETE)
         kept = []
         for topic in body.topics:
@@ -251,8 +253,8 @@ class Permission:
             self.refusal = Message(responses=self._refused)
 
     def _check_described(self, body: Message, topics: Iterable[Message]) -> None:
-        """Replaces "all topics" by those that the client may see, so that no page of the response
-        has others, and the cursor names one of them."""
+        """Replaces "all topics" by the topics that the client may see. So each page of the
+        response, and its cursor, has only these."""
         if not body.topics:
             body.topics = [Message(name=one.name) for one in topics]
             names = {one.name for one in body.topics if self._access.allows(one.name)}
@@ -271,8 +273,8 @@ class Permission:
     # --- the response
 
     def complete(self, answer: Message) -> None:
-        """Removes from the cluster's response what the client may not see, and adds the refused
-        elements."""
+        """Removes elements that the client may not see from the cluster's response, and adds the
+        refused ones."""
         match self._api:
             case ApiKey.OffsetFetch if self._version >= FETCHES_OF_GROUPS:
                 self._complete_offsets(answer)
@@ -307,13 +309,13 @@ class Permission:
             setattr(answer, names.response, [*answered, *self._refused])
 
     def _limit(self, element: Message, kind: Kind, name: str = "") -> None:
-        """Reduces the operations in the cluster's response to those that the client may do."""
+        """Removes operations that the client may not do from the cluster's response."""
         answered = getattr(element, AUTHORIZED[kind], NOT_ASKED)
         if answered != NOT_ASKED:
             setattr(element, AUTHORIZED[kind], answered & self._access.operations(kind, name))
 
     def _may_be_described(self, names: Names, element: Message) -> bool:
-        if not hasattr(element, names.response_name):  # by id only
+        if not hasattr(element, names.response_name):  # the response has only ids
             return not self._access.is_closed
         return allows(self._access, names.kind_of(element), getattr(element, names.response_name))
 
@@ -328,7 +330,7 @@ class Permission:
         answer.groups = [*answered.values(), *self._refused]
 
     def _hide_name(self, topic: Message) -> None:
-        """A hidden topic requested by id is answered like one that does not exist."""
+        """A hidden topic that was requested by id gets the answer for a missing topic."""
         is_hidden = topic.name is not None and not self._access.allows(topic.name)
         if is_hidden and topic.topic_id in self._asked_ids:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID

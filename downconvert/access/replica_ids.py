@@ -1,8 +1,8 @@
-"""Replica ids in requests: three APIs have one.
+"""The replica ids in the requests of three APIs.
 
-A consumer's is negative. Any other is a broker's, which has everything below the offset that it
-fetches from. A leader relies on that when it acknowledges records. So the id is accepted only from
-a client that is known to be that broker.
+A consumer's id is negative. Any other id is that of a broker, and its fetch offset means that it
+has all records below. Leaders rely on that to acknowledge records. So an id is accepted only from a
+client that is known to be that broker.
 
 Not here: fetches of followers (fetch_reader.py)."""
 
@@ -18,22 +18,23 @@ from .names import RULES
 from .operations import Kind
 
 CONSUMER: Final = -1
-DEBUG_CONSUMER: Final = -2  # of tools; in OffsetForLeaderEpoch it means "unknown"
+DEBUG_CONSUMER: Final = -2  # the id of tools; in OffsetForLeaderEpoch it means "unknown"
 FUTURE_REPLICA: Final = -3  # a replica that moves to another disk of its broker
 CONSUMERS: Final = frozenset({CONSUMER, DEBUG_CONSUMER})
 # The first versions with a replica id.
 SINCE: Final = {ApiKey.Fetch: 0, ApiKey.ListOffsets: 0, ApiKey.OffsetForLeaderEpoch: 3}
 
 REPLICA_ID: Final = Struct(">i")  # the first field of a body, except in later fetches
-# The first fields of a fetch since REPLICA_STATE_SINCE, where the id is the last field, and tagged:
+# The first fields of a fetch since REPLICA_STATE_SINCE. There the id is in a tagged field at the
+# end:
 FETCH_START: Final = Struct(">iiibii")  # two limits and a time, isolation level, session
-PARTITION_SIZE: Final = 33  # bytes of a fetched partition, with no tagged field
+PARTITION_SIZE: Final = 33  # bytes of a fetched partition without tagged fields
 TOPIC_ID_SIZE: Final = 16
 INDEX_SIZE: Final = 4  # of a forgotten partition
 
 
 def is_last(api: ApiKey, version: int) -> bool:
-    """Whether it is at the end of a request, not at its beginning."""
+    """Whether the id is at the end of a request, and not at the beginning."""
     return api is ApiKey.Fetch and version >= REPLICA_STATE_SINCE
 
 
@@ -46,9 +47,9 @@ def of_body(api: ApiKey, version: int, body: Message) -> int:
 
 
 def of_frame(api: ApiKey, version: int, body: memoryview) -> int:
-    """As `of_body`, from undecoded bytes, reading no more than needed.
+    """As `of_body`, from bytes that are not decoded. Reads no more than needed.
 
-    BadRequestError: they are no request, or an incomplete one."""
+    BadRequestError: the bytes are no request, or incomplete."""
     if version < SINCE.get(api, version + 1):
         return CONSUMER
     if not is_last(api, version):
@@ -60,7 +61,8 @@ def of_frame(api: ApiKey, version: int, body: memoryview) -> int:
 
 
 def refusal(api: ApiKey, body: Message) -> Message:
-    """The response to a client that is not the broker of its id: Kafka's, by partition."""
+    """The response to a client that is not the broker of its id: Kafka's error for each
+    partition."""
     names = RULES[api].names
     assert names is not None
     answered = [names.refusal(one, Kind.TOPIC.value) for one in getattr(body, names.request)]
@@ -68,7 +70,7 @@ def refusal(api: ApiKey, body: Message) -> Message:
 
 
 def _has_tags(cursor: Cursor) -> bool:
-    """Whether a fetch has a tagged field anywhere. Most have none, and then no replica id."""
+    """Whether a fetch has a tagged field anywhere. Most fetches have none, and so no replica id."""
     data = cursor.data
     cursor.take(FETCH_START.size)
     for _ in range(_count(cursor)):

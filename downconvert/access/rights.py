@@ -21,25 +21,25 @@ class ConfigError(Exception):
 class Access:
     """The rights of a client.
 
-    Lists are shell patterns. Without any list a client may do everything, or read everything if it
-    `is_read_only`. With one it `is_closed`: it may do only what a list names. But `is_read_only`
-    without `topics` still reads all topics."""
+    Lists are shell patterns. Without any list, a client may do everything, or read everything if it
+    `is_read_only`. With a list, it `is_closed`: it may use only names in lists. But a client that
+    `is_read_only` without `topics` still reads all topics."""
 
     networks: tuple[Network, ...] = ()  # empty: all
-    topics: tuple[str, ...] = ()  # may be read, and written to if `written_topics` is empty
-    written_topics: tuple[str, ...] = ()  # of `topics`, if there are any
+    topics: tuple[str, ...] = ()  # may be read; may also be written to if `written_topics` is empty
+    written_topics: tuple[str, ...] = ()  # a part of `topics`, if that is set
     groups: tuple[str, ...] = ()  # its own
     transactional_ids: tuple[str, ...] = ()  # its own
     is_read_only: bool = False
-    denies_unnamed: bool = False  # it is closed, even without a list
-    follower_ids: frozenset[int] = frozenset()  # the brokers as which it may fetch
+    denies_unnamed: bool = False  # whether it is closed even without a list
+    follower_ids: frozenset[int] = frozenset()  # the brokers that it may fetch as
     producer_byte_rate: float | None = None  # bytes a second of each client's produce requests
-    consumer_byte_rate: float | None = None  # and of the responses to its fetches
-    connections: int | None = None  # of each client at a time
+    consumer_byte_rate: float | None = None  # bytes a second of the responses to its fetches
+    connections: int | None = None  # at a time, for each client
     connection_creation_rate: float | None = None  # connections a second of each client
-    request_percentage: float | None = None  # of a second on one core, for each client's requests
+    request_percentage: float | None = None  # of one core's time, for each client's requests
     has_rates: bool = field(init=False, repr=False, compare=False)
-    is_closed: bool = field(init=False, repr=False, compare=False)  # everything unnamed is denied
+    is_closed: bool = field(init=False, repr=False, compare=False)  # unlisted names are denied
 
     def __post_init__(self) -> None:
         rates = (self.producer_byte_rate, self.consumer_byte_rate, self.request_percentage)
@@ -51,7 +51,8 @@ class Access:
         return is_in(address, self.networks)
 
     def operations(self, kind: Kind, name: str) -> int:
-        """Kafka's operations that it may do on a resource, as bits. A cluster has no name."""
+        """Kafka's operations that the client may do on a resource, as bits. A cluster has no
+        name."""
         match kind:
             case Kind.TOPIC:
                 reads = operations.READING if self._reads(name) else operations.NO_OPERATION
@@ -67,7 +68,7 @@ class Access:
         return operations.LOOKING if self.is_read_only else operations.ALL[Kind.CLUSTER]
 
     def allows(self, topic: str) -> bool:
-        """Whether a topic may be named, so that its existence may be known."""
+        """Whether the client may name a topic, and so may know that it exists."""
         return self._reads(topic) or self._changes(topic)
 
     def allows_writing(self, topic: str) -> bool:
@@ -85,8 +86,7 @@ class Access:
 
     @property
     def writes_somewhere(self) -> bool:
-        """Whether there may be a topic that it writes to, which allows it to be an idempotent
-        producer [KIP-679]."""
+        """Whether it may write to any topic. If so, it may be an idempotent producer [KIP-679]."""
         if self.is_read_only:
             return False
         return bool(self.topics or self.written_topics) or not self.is_closed
@@ -106,8 +106,8 @@ class Access:
         return bool(self.written_topics) or not self.is_closed
 
     def _of_group(self, group: str) -> int:
-        """A read-only client has groups of its own if there is a list. Any other group it may only
-        describe: a member that joins, leaves or commits changes the group for all members."""
+        """A read-only client with a list of groups may use these. It may only describe other
+        groups, because joining, leaving and committing change a group for all members."""
         if self.groups:
             if not _matches(group, self.groups):
                 return operations.NO_OPERATION
@@ -126,7 +126,7 @@ class Access:
 
 
 def is_in(address: str, networks: tuple[Network, ...]) -> bool:
-    """Whether an address is in one of the networks; without any, each is."""
+    """Whether an address is in one of the networks. Without networks, every address is."""
     if not networks:
         return True
     host = ip_address(address.partition("%")[0])
@@ -139,7 +139,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def parse_network(text: str) -> Network:
-    """`10.0.0.0/8`, or one address. ConfigError."""
+    """Parses `10.0.0.0/8`, or one address. ConfigError."""
     try:
         return ip_network(text.strip(), strict=False)
     except ValueError:

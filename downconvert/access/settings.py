@@ -25,7 +25,7 @@ from .identity import C, ClientRule, Identities, Users
 from .rights import Access, ConfigError, Network, parse_network
 from .tokens import Tokens, TokenSettings
 
-RULE: Final = frozenset({"user", "group", "certificate", "networks"})  # which clients a rule is for
+RULE: Final = frozenset({"user", "group", "certificate", "networks"})  # the clients of a rule
 RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
 # Limits of each client, in a gateway's file only.
 CONNECTIONS: Final = "connections"
@@ -33,7 +33,7 @@ CLIENT_LIMITS: Final = frozenset({CONNECTIONS, "connection_creation_rate", "requ
 LISTS: Final = ("topics", "written_topics", "groups", "transactional_ids")
 RIGHTS: Final = RATES | {*LISTS, "read_only"}
 SUPER_USER: Final = "super_user"
-FOLLOWERS: Final = "follower_ids"  # in a broker's file only; no gateway has followers
+FOLLOWERS: Final = "follower_ids"  # only in a broker's file, because gateways have no followers
 DENIES: Final = "deny_by_default"
 TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "oauth", "clients", DENIES}
 WORDS: Final[dict[Callable[..., Any], str]] = {
@@ -47,7 +47,7 @@ OAUTH: Final = frozenset(field.name for field in fields(TokenSettings))
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A file's settings. ConfigError: it is not TOML; OSError: it cannot be read."""
+    """Reads a file's settings. ConfigError: the file is not TOML. OSError: it cannot be read."""
     data = path.read_bytes()
     try:
         return tomllib.loads(data.decode())
@@ -59,7 +59,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def access_of(settings: Mapping[str, Any], default: Access) -> Access:
-    """Access rights; unset ones are the default's. ConfigError."""
+    """Reads rights. Unset ones are taken from `default`. ConfigError."""
     named: dict[str, Any] = {
         name: tuple(texts_of(settings, name)) for name in LISTS if name in settings
     }
@@ -94,9 +94,9 @@ def identities_of(
     credentials_of: Callable[[Mapping[str, Any]], C],
     more_names: frozenset[str] = frozenset(),
 ) -> Identities[C]:
-    """Users, certificates and rules. `default`: the rights of the whole listener, used where a rule
-    names none. `credentials_of`: the credentials in a rule's table, which may have `more_names`.
-    ConfigError."""
+    """Reads users, certificates and rules. `default`: the rights of the whole listener, for rules
+    that set none. `credentials_of`: reads the credentials from a rule's table, whose names may
+    include `more_names`. ConfigError."""
     return Identities(
         users=_users(settings),
         tokens=_tokens(settings),
@@ -187,7 +187,7 @@ def _rule(
 
 
 def check_known(what: str, settings: Mapping[str, Any], known: Set[str]) -> None:
-    """ConfigError: an unknown name, probably a typing error."""
+    """ConfigError: a name is unknown, probably misspelt."""
     unknown = settings.keys() - known
     if unknown:
         name = min(unknown)
@@ -203,7 +203,7 @@ def table_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def texts_of(settings: Mapping[str, Any], name: str) -> list[str]:
-    """A list, or one text with commas."""
+    """The texts of a list, or of one text with commas."""
     if name not in settings:
         return []
     texts = settings[name]
@@ -212,7 +212,7 @@ def texts_of(settings: Mapping[str, Any], name: str) -> list[str]:
         raise ConfigError(f"{name} is a list of texts")
     parts = [part.strip() for text in texts for part in text.split(",")]
     if not any(parts):
-        # An empty list would mean "all" where an operator meant to restrict.
+        # An empty list would mean "all", although the operator wanted to restrict.
         raise ConfigError(f"{name} is an empty list: name something, or leave {name} out")
     return [part for part in parts if part]
 
@@ -233,7 +233,7 @@ def networks_of(settings: Mapping[str, Any], name: str) -> tuple[Network, ...]:
 
 
 def value_of(kind: Callable[..., Any], settings: Mapping[str, Any], name: str, default: Any) -> Any:
-    """A value of this type, or the default."""
+    """The value of a setting, checked to be of this type, or the default."""
     value = settings.get(name, default)
     if value == "" and name in settings:
         raise ConfigError(f"{name} is empty: leave it out, or say what it is")

@@ -1,7 +1,7 @@
-"""Tokens with which clients log in: JWTs [RFC 7519] that an issuer has signed.
+"""The tokens of clients that log in: JWTs [RFC 7519] that an issuer has signed.
 
-A valid token gives a client its name, until the token expires. It is valid if its signature is, and
-issuer, audience, scope and times fit this listener.
+A valid token gives a client its name, until the token expires. It is valid if its signature is
+valid, and if issuer, audience, scope and times fit this listener.
 
 Not here: keys and signatures (jwks.py), the messages with tokens (oauthbearer.py)."""
 
@@ -28,8 +28,8 @@ KEY_WAIT: Final = 5.0  # seconds for a key that was just published
 class TokenSettings:
     """Conditions for accepting a token. ConfigError: impossible settings.
 
-    jwks: the file or the https URL of the keys. audience: a token must have one of these; scope: it
-    must have all of these."""
+    jwks: the file or the https URL of the keys. audience: a token must have one of these. scope: a
+    token must have all of these."""
 
     jwks: str = ""
     issuer: str = ""
@@ -40,7 +40,7 @@ class TokenSettings:
     groups_claim: str | None = None
     clock_skew: float = 30.0  # seconds [sasl.oauthbearer.clock.skew.seconds]
     renew_seconds: float = 3600.0  # [sasl.oauthbearer.jwks.endpoint.refresh.ms]
-    ca_file: str | None = None  # authorities for the certificate of an https URL
+    ca_file: str | None = None  # the CAs for the certificate of an https URL
 
     def __post_init__(self) -> None:
         if not self.jwks:
@@ -76,7 +76,7 @@ class Claims:
 
 
 class Tokens:
-    """Checks tokens. It may be sent to another process, and is started again there.
+    """Checks tokens. It may be sent to another process, where it must be started again.
 
     ModuleNotFoundError: the package that checks signatures is not installed."""
 
@@ -85,14 +85,14 @@ class Tokens:
 
         self.settings = settings
         self._read = reader(settings.jwks, settings.ca_file)  # ConfigError
-        self.source = JwksSource(settings.jwks, self._read, settings.renew_seconds)  # of keys
+        self.source = JwksSource(settings.jwks, self._read, settings.renew_seconds)  # the keys
 
     def __reduce__(self) -> tuple[type["Tokens"], tuple[TokenSettings]]:
         return Tokens, (self.settings,)
 
     def check(self) -> None:
-        """ConfigError: a named file is not usable. An issuer at a URL is not checked, because it
-        may be away for a while."""
+        """ConfigError: a named file cannot be used. A URL is not checked, because it may be
+        unavailable for a while."""
         from .jwks import Jwks, JwksError
         from .jwks_source import tls_context
 
@@ -107,7 +107,7 @@ class Tokens:
             raise ConfigError(f"jwks of [oauth]: {self.settings.jwks} {error}") from None
 
     def start(self) -> None:
-        """Reads keys from now on, in the background."""
+        """Begins to read keys in the background."""
         self.source.start()
 
     def stop(self) -> None:
@@ -119,12 +119,12 @@ class Tokens:
 
     @property
     def failure(self) -> str | None:
-        """Why nobody can log in with a token; None: they can."""
+        """Why no client can log in with a token. None: clients can."""
         return self.source.failure
 
     def judge(self, token: bytes, now: float, *, waits: bool) -> Claims:
-        """The claims of this token. `now`: the time of day, in seconds. TokenError. NoKeyYetError:
-        its key is being fetched, if it `waits`."""
+        """The claims of a valid token. `now`: the time of day, in seconds. TokenError. If `waits`,
+        NoKeyYetError: the token's key is being fetched."""
         from .jwks import SignatureError, UnknownKeyError, header_of
 
         if len(token) > TOKEN_MAX:
@@ -147,7 +147,7 @@ class Tokens:
         return _claims(payload, self.settings, now)
 
     def _keys(self, *, waits: bool) -> "Jwks":
-        is_renewing = self.source.is_renewing  # first: it ends when they are there
+        is_renewing = self.source.is_renewing  # read first, because it ends when the keys are there
         jwks = self.source.jwks
         if jwks is None:
             if waits and is_renewing:
@@ -157,11 +157,12 @@ class Tokens:
 
 
 def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
-    """The object to use after settings have been read again. If they are the same, the former one,
-    which reads its keys again; else the latter, which is started, while the former stops.
+    """The object to use after settings have been read again. Equal settings: the former object,
+    which reads its keys again. Other settings: the latter, which is started, and the former is
+    stopped.
 
-    If only the conditions are others, both use the former's keys: clients that are connected log in
-    again by the former conditions, when their tokens expire."""
+    If only the conditions differ, both objects use the former's keys. When tokens of connected
+    clients expire, these log in again by the former conditions."""
     if former is not None and latter is not None and _have_same_keys(former, latter):
         former.renew()
         latter.source = former.source
@@ -174,7 +175,7 @@ def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
 
 
 def _have_same_keys(former: Tokens, latter: Tokens) -> bool:
-    """Whether both read the same document in the same way."""
+    """Whether both read the same document with the same settings."""
     one, other = former.settings, latter.settings
     return (one.jwks, one.ca_file, one.renew_seconds) == (
         other.jwks,
@@ -184,7 +185,7 @@ def _have_same_keys(former: Tokens, latter: Tokens) -> bool:
 
 
 def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
-    """TokenError: the token is for another service or another time."""
+    """Reads and checks the claims. TokenError: the token is for another service or another time."""
     try:
         claims = json.loads(payload)
     except (ValueError, RecursionError):
@@ -218,7 +219,7 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """Seconds since the epoch; None: the claim is missing."""
+    """A claim as seconds since the epoch. None: the claim is missing."""
     value = claims.get(name)
     if value is None:
         return None
@@ -234,7 +235,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _names(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
-    """A list of names, or one text with blanks between them."""
+    """A claim as names: it may be a list, or one text with blanks."""
     value = claims.get(claim, ())
     names = value.split() if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or len(names) > GROUPS_MAX:

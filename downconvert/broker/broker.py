@@ -1,12 +1,12 @@
-"""A broker without sockets: request bytes in, exchanges out.
+"""A broker without sockets. It takes request bytes and returns exchanges.
 
-Any thread may call it, for several connections at a time. It neither waits nor reads a clock:
-`now` is an argument, in seconds since the epoch of a clock that never goes back. Files on disk get
-the time of day instead (time_of_day.py).
+Any thread may call it, for several connections at a time. It neither waits nor reads a clock. `now`
+is an argument, in seconds since the epoch, from a clock that never goes back. Files on disk get the
+time of day instead (time_of_day.py).
 
-An exchange belongs to one owner until `finished`. That is the thread that passes its request in,
-which calls `complete_due` and `tick`, or an owner that is passed in with it, whose thread calls
-`run_due` and `run_turn`.
+An exchange belongs to one owner until `finished`. The owner may be passed in with the request; its
+thread then calls `run_due` and `run_turn`. Otherwise it is the thread that passed the request in;
+that thread calls `complete_due` and `tick`.
 
 Not here: state that requests share (state.py), sockets (server.py), the handlers of requests (a
 file each, listed in handlers/apis.py)."""
@@ -44,9 +44,9 @@ API: Final = Struct(">hh")  # the first fields of a request: API key and version
 
 
 class Broker(BrokerState):
-    """The state of a broker, and the entry of requests into it."""
+    """The state of a broker, and its entry point for requests."""
 
-    exchange_type: type[Exchange] = Exchange  # a simulation measures the responses of its own
+    exchange_type: type[Exchange] = Exchange  # replaced by simulations that measure responses
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         super().__init__(log_dir, config)
@@ -73,10 +73,10 @@ class Broker(BrokerState):
         on_done: Callable[[Exchange], None] | None = None,
         owner: Owner | None = None,
     ) -> Exchange:
-        """Handles a request's frame, without its length. It is done at once or later. The owner
-        then calls `on_done` (None: the calling thread is the owner).
+        """Handles a request's frame, without its length. The exchange is done at once or later. Its
+        owner then calls `on_done`. `owner` None: the calling thread.
 
-        BadRequestError: the bytes are no request that can be answered, so the connection ends.
+        BadRequestError: the bytes cannot be answered, so the connection must end.
         The frame must not change until the exchange is done, or `finished`."""
         mine = self._mine.owner if owner is None else owner
         client.requests += 1
@@ -104,13 +104,13 @@ class Broker(BrokerState):
         access = client.access
         is_limited = access is not None and (access.is_closed or access.is_read_only)
         if is_limited:
-            request = parse_body(header, frame)  # a part of it may be removed
+            request = parse_body(header, frame)  # not shared, because parts may be removed
         elif known is not None:
             request = known
         elif key is None:
             request = parse_body(header, frame)
         else:
-            # The connection's buffer is used again.
+            # A copy, because the connection reuses its buffer.
             request = parse_body(header, memoryview(bytes(frame)))
             self._known.keep(key, request)
         exchange = self.exchange_type(client, request, now, on_done, mine)
@@ -130,11 +130,11 @@ class Broker(BrokerState):
         if owner is None:
             self.complete_due(now)
         elif self.purgatory.notified:
-            self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
+            self.purgatory.complete_due(now, expires=False)  # `keep_time` finds expired ones
         return exchange
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
-        """ExpiredSessionError: the credentials of its login are no longer valid [KIP-368]."""
+        """ExpiredSessionError: the client's login has expired [KIP-368]."""
         assert client.proved is not None
         if client.proved.expires_at is None or header.api in sasl.LOGIN:
             return
@@ -153,8 +153,7 @@ class Broker(BrokerState):
             client.access, client.rule = found.access, found.rule
 
     def _quota(self, exchange: Exchange, access: Access) -> Quota | None:
-        """The quota that an exchange counts towards: a produce by its request, a fetch by its
-        response."""
+        """The quota of an exchange: for a produce by its request, for a fetch by its response."""
         client, request = exchange.client, exchange.request
         who = client.principal or client.certificate or client.address
         charge = self.quotas.charge
@@ -167,8 +166,9 @@ class Broker(BrokerState):
         return None
 
     def _permits(self, exchange: Exchange, access: Access) -> bool:
-        """Whether a handler may process a request. Removes the parts that are not allowed. If
-        nothing is left, answers it. BadRequestError: the API is not offered to this client."""
+        """Removes the parts of a request that are not allowed, and answers it if nothing is left.
+        Returns whether a handler must process the rest. BadRequestError: the API is not offered to
+        this client."""
         api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
         if api in replica_ids.SINCE:
             replica_id = replica_ids.of_body(api, version, body)
@@ -182,7 +182,7 @@ class Broker(BrokerState):
         if api is ApiKey.Fetch or not is_checked(access, api):
             return True  # a fetch is checked with each partition of its session (fetch_reader.py)
         if api is ApiKey.Metadata and version == 0:
-            body.topics = body.topics or None  # an empty list means all, and later none
+            body.topics = body.topics or None  # in version 0, an empty list means all topics
         permission = Permission(access, api, version, body, self._named(api, version, body))
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
             exchange.errors = {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1}
@@ -202,9 +202,9 @@ class Broker(BrokerState):
         return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
     def takes_long(self, frame: memoryview) -> bool:
-        """Whether a request names thousands of things, in itself or by its fetch session, or
-        converts records that it sends: a produce of an old version, or into a topic with another
-        codec. Cheap. (A fetch may convert: its first response shows how much.)"""
+        """Whether a request may take long: it is large, continues a large fetch session, or is a
+        produce with records to convert (in an old version, or for a topic with its own format or
+        codec). A cheap check. Conversion for fetches is noticed at their responses instead."""
         if len(frame) < API.size:
             return False
         key, version = API.unpack_from(frame)
@@ -227,7 +227,7 @@ class Broker(BrokerState):
         return request is not None and produce.has_rewriting(self, request)
 
     def _request_in(self, frame: memoryview) -> Request | None:
-        """None: it is malformed, or not served. Handling it reports that."""
+        """Parses a frame. None: it is malformed or not served, which handling it will report."""
         try:
             header = parse_header(frame)
             api = self.apis.get(header.api)
@@ -238,8 +238,8 @@ class Broker(BrokerState):
             return None
 
     def finished(self, exchange: Exchange, now: float | None = None) -> None:
-        """Releases what an exchange holds: its response is sent, or its client has gone. Called
-        once, by its owner. `now`: to measure how long the request took."""
+        """Releases the resources of an exchange, after its response is sent or its client has gone.
+        Called once, by its owner. `now`: to measure how long the request took."""
         if not exchange.is_done:
             exchange.abandon()
         if exchange.has_waited:
@@ -258,7 +258,7 @@ class Broker(BrokerState):
     def run_due(self, owner: Owner, now: float) -> bool:
         """Runs one posted step of an owner's exchanges. Returns whether there was one."""
         has_run = owner.run_due(now)
-        self.purgatory.complete_due(now, expires=False)  # operations that the step made due
+        self.purgatory.complete_due(now, expires=False)  # the step may have made operations due
         return has_run
 
     def run_turn(self, owner: Owner, now: float) -> bool:
@@ -268,8 +268,8 @@ class Broker(BrokerState):
         return has_run
 
     def keep_time(self, now: float) -> float | None:
-        """Posts to owners whose deadlines have passed. Returns the next deadline, in seconds of the
-        same clock. Called by the one thread that keeps time for all owners."""
+        """Posts to the owners of operations past their deadline. Returns the next deadline, in
+        seconds of the same clock. Only one thread, which keeps time for all owners, calls this."""
         return self.purgatory.keep_time(now)
 
     def complete_due(self, now: float) -> None:
@@ -279,7 +279,7 @@ class Broker(BrokerState):
             pass
 
     def tick(self, now: float) -> float | None:
-        """Completes due operations of the calling thread's exchanges, with those past their
+        """Completes operations of the calling thread's exchanges that are due or past their
         deadline, and runs one turn of work in progress. Returns when to call it again, in seconds
         of the same clock."""
         self._mine.owner.run_turns(now)

@@ -1,4 +1,4 @@
-"""The settings of a broker. Names, units and defaults are Kafka's where it has them."""
+"""The settings of a broker. Where Kafka has a setting, its name, unit and default are used."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,18 +14,19 @@ class BrokerConfig:
 
     node_id: int = 0
     cluster_id: str = "lazy-downconvert"
-    is_writable: bool = False  # else all requests that change something are refused
+    is_writable: bool = False  # if False, all requests that change something are refused
     auto_create_topics: bool = False  # when a client requests their metadata
     num_partitions: int = 1  # of topics that are created without a number
-    # With exact sizes. If all records must be compressed again, an estimate sends the first record
-    # 10 (lz4) to 30 ms (gzip) earlier for each MB. But it ends in filler or a truncated record, and
-    # some clients fail at both.
+    # Sizes are exact by default. If all records must be recompressed, an estimate would send the
+    # first record 10 (lz4) to 30 ms (gzip) earlier for each MB. But the response would end in
+    # filler or a truncated record, and some clients fail on both.
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
-    # Configurations, by topic.
+    # Settings by topic.
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fetch_max_bytes: int = 57_671_680
-    # Converted records kept for further clients and for slow ones; 0: always convert lazily.
+    # Memory for cached converted records, and for data queued for slow clients. 0: always convert
+    # lazily.
     conversions_kept_bytes: int = 16 * MiB
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
@@ -56,7 +57,8 @@ class BrokerConfig:
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
     log_cleaner_dedupe_buffer_size: int = 128 * MiB
-    # Kafka has no limit. Here the cleaner shares a lock with the threads that serve clients.
+    # Kafka's default is no limit. Here the cleaner shares the interpreter's lock with the threads
+    # that serve clients.
     log_cleaner_io_max_bytes_per_second: float = 10 * MiB
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000

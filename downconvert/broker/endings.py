@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class End(StrEnum):
-    """Few values, because each is a time series. The gateway uses the same ones."""
+    """The values are few, because each is a time series. The gateway uses the same ones."""
 
     CLIENT = "client_closed"
     TIMEOUT = "timed_out"

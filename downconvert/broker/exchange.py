@@ -1,7 +1,7 @@
 """One request, the client that sent it, and its response once there is one.
 
-A connection has one exchange at a time, as in Kafka: the next request is read after this one's
-response was sent. So responses keep their order.
+As in Kafka, a connection has one exchange at a time: the next request is read after the response
+was sent. So responses keep their order.
 
 An exchange belongs to the thread that owns its connection. Only that thread works on it, answers
 it and sends the response. Other threads post steps to it."""
@@ -44,23 +44,23 @@ class Client:
 
     id: int
     address: str  # host without port
-    host: str = "localhost"  # the address by which the client reached us, for answers with brokers
+    host: str = "localhost"  # the address that the client connected to, for answers with brokers
     port: int = 9092
     software_name: str = ""  # from its ApiVersions request, version 3 or later
     software_version: str = ""
     principal: str | None = None  # once authenticated
     proved: Proved | None = None  # how it authenticated
     claimed: str = ""  # the user of its last login attempt, successful or not
-    rule: int | None = None  # the rule for its address, if it has shown nothing else
-    refusal: str = ""  # why its last login failed; it may close the connection without an answer
+    rule: int | None = None  # the rule for its address, if it has proved nothing
+    refusal: str = ""  # why its last login failed; the client may then just disconnect
     certificate: str | None = None  # the name in its certificate
     access: Access | None = None  # its rights; None: not determined yet
     state: dict[str, object] = field(default_factory=dict)  # of an authentication in progress
-    client_id: str = ""  # of its last request; the start of it, if it is long
-    labels: tuple[str, ...] | None = None  # of its series; None: not determined yet
-    requests: int = 0  # that it has sent
+    client_id: str = ""  # of its last request, shortened if it is long
+    labels: tuple[str, ...] | None = None  # of its metrics; None: not determined yet
+    requests: int = 0  # how many it has sent
     logged_refusals: dict[str, set[int]] = field(default_factory=dict)  # error codes by API
-    is_converting: bool = False  # a fetch has taken a large conversion; the next ones may, too
+    is_converting: bool = False  # a fetch needed a large conversion, so later ones may, too
 
 
 class Exchange:
@@ -71,18 +71,18 @@ class Exchange:
     is_done = False
     close_after_reply = False  # the connection is closed after the response
     end, why = End.REQUEST, ""  # the reason, if it is closed
-    send: ResponseSend | None = None  # None once done: no response (acks=0)
+    send: ResponseSend | None = None  # the response; None when done: there is none (acks=0)
     is_abandoned = False  # its client has gone
     defect: Exception | None = None  # why the connection is closed without a response
     permission: Permission | None = None  # of a client with limited rights
     quota: Quota | None = None  # of a client with a quota
-    throttle = 0.0  # seconds from `now` on in which its client is not read from
+    throttle = 0.0  # seconds, from `now` on, for which its client is muted
     errors: Mapping[int, int] = NO_ERRORS  # error codes in the response, and how many of each
-    converted: Sequence[tuple[str, Send]] = ()  # topics, and their records that are converted
-    row: RequestRow | None = None  # where it is counted, once it is accepted
+    converted: Sequence[tuple[str, Send]] = ()  # topics, each with its converted records
+    row: RequestRow | None = None  # the row that counts it, once it is accepted
     has_waited = False  # in the purgatory
-    holds_turns = False  # or chunks, which a conversion takes for its client
-    work: Generator[Any, None, Any] | None = None  # that continues in another turn
+    holds_turns = False  # its client may hold a planning slot, a large chunk or a conversion
+    work: Generator[Any, None, Any] | None = None  # continues in another turn
     _paused: Step | None = None
 
     def __init__(
@@ -95,10 +95,10 @@ class Exchange:
     ) -> None:
         self.client = client
         self.request = request  # an earlier one, if it had the same bytes
-        self.correlation_id = request.header.correlation_id  # its own is set after this
+        self.correlation_id = request.header.correlation_id  # set again if the request is reused
         self.received = received  # seconds, of the broker's clock
         self.now = received  # the time of the last step
-        self.on_done = on_done  # called by the code that answers
+        self.on_done = on_done  # called when it is done
         self._owner = Owner() if owner is None else owner
 
     def post(self, step: Step) -> None:
@@ -126,8 +126,8 @@ class Exchange:
             self.post_turn(self._continue_work)
 
     def pause(self, step: Step) -> None:
-        """The owner runs the step after somebody calls `wake`. Called by the owner, in the step
-        that registered for `wake`."""
+        """The owner runs the step after a call of `wake`. Called by the owner, in the step that
+        registered `wake`."""
         self._paused = step
 
     def wake(self) -> None:
@@ -140,9 +140,9 @@ class Exchange:
             step(now)
 
     def abandon(self) -> None:
-        """The client has gone. Nothing more is done for it, and its work in progress is closed at
-        once: the work refers to its own exchange, so otherwise only the garbage collector would
-        end it, at any time and in any thread."""
+        """The client has gone, and all work for it ends. The generator of work in progress is
+        closed at once. It refers to its exchange, so otherwise the garbage collector would close
+        it, at any time and in any thread."""
         self.is_abandoned = True
         self._paused = None
         work, self.work = self.work, None
@@ -164,7 +164,7 @@ class Exchange:
                 self.hang_up("a defect", End.DEFECT)
 
     def reply(self, body: Message, version: int | None = None) -> None:
-        """Responds, in another version than the request's if the client's version is unknown."""
+        """Sends a response. `version`: other than the request's, if that is not supported."""
         if self.permission is not None:
             self.permission.complete(body)
         header, number = self.request.header, self.correlation_id
@@ -192,7 +192,8 @@ class Exchange:
         self.finish(None)
 
     def hang_up(self, why: str, end: End = End.REQUEST) -> None:
-        """Closes the connection: the only way to refuse where there is no response."""
+        """Closes the connection without a response. Some requests can be refused in no other
+        way."""
         self.close(why, end)
         self.finish(None)
 
@@ -205,7 +206,7 @@ class Exchange:
             self.throttle = self.quota(size, self.now)
 
     def finish(self, send: ResponseSend | None) -> None:
-        """The exchange is done. None: nothing is to be sent."""
+        """The exchange is done. `send` None: there is no response."""
         assert not self.is_done, f"{self.request.api.name} is answered twice"
         self.send, self.is_done = send, True
         if self.on_done is not None:

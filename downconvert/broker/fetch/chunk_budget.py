@@ -1,9 +1,9 @@
 """The chunk size of a conversion: large while few conversions are under way, small otherwise.
 
-A conversion holds four chunks until its client has taken everything. Large chunks cost less time
-for each byte. Small ones keep a thousand slow clients within 64 KiB each. So the first few
-conversions under way get large chunks, and all others small ones. The memory is bounded, and a
-single client gets full speed. The bytes sent are the same.
+A conversion holds four chunks until its client has taken everything. Large chunks need less time
+for each byte. With small chunks, a thousand slow clients hold at most 64 KiB each. So the first few
+conversions under way get large chunks, and all others get small ones. The memory is bounded, and a
+single client gets full speed. The chunk size does not change the bytes sent.
 
 Not here: the other options of a policy (conversions.py)."""
 
@@ -17,13 +17,13 @@ from records.units import KiB
 
 LARGE: Final = 128 * KiB
 SMALL: Final = 8 * KiB
-LARGE_MAX: Final = 16  # at a time: 8 MiB in all
+LARGE_MAX: Final = 16  # clients with large chunks at a time: 8 MiB in all
 
 
 class ChunkBudget:
     """The clients that have large chunks, by their ids. Thread-safe.
 
-    A policy with a chunk size other than the default always gets that."""
+    A policy that sets its own chunk size always gets that size."""
 
     def __init__(self, policy: ConversionPolicy) -> None:
         usual = policy.chunk_size == CHUNK_SIZE
@@ -42,6 +42,6 @@ class ChunkBudget:
             return self._large
 
     def release(self, client_id: int) -> None:
-        """The client has its response, or has gone."""
+        """Called when the client has its response, or has gone."""
         with self._lock:
             self._clients.discard(client_id)

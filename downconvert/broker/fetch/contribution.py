@@ -10,8 +10,8 @@ from records import FileRecords
 from records.files.sends import Send
 from records.units import MiB
 
-# The length of a response is a 32-bit integer. The rest is for the fields beside the records. They
-# are not much larger than those of the request.
+# The length of a response is a 32-bit integer. 128 MiB are for the fields besides the records,
+# which take little more than those of the request.
 RECORDS_SIZE_MAX: Final = 2**31 - 1 - 128 * MiB
 
 Found = TypeVar("Found")
@@ -20,18 +20,18 @@ Found = TypeVar("Found")
 class FetchPause(Enum):
     """The event that ends a pause."""
 
-    TURN = auto()  # other requests have had their turn
-    WAKE = auto()  # until the exchange is woken
+    TURN = auto()  # it ends after other requests have had their turn
+    WAKE = auto()  # it ends when the exchange is woken
 
 
-# Yields at the end of each turn, and returns the result.
+# A generator that yields at the end of each turn, and returns the result.
 Turns: TypeAlias = Generator[FetchPause, None, Found]
 
 
 class Contribution(NamedTuple):
-    """records: to be sent. source_size: their bytes in the log, which limits count.
-    scanned_end_offset: there is nothing else below this offset. source: where unconverted records
-    are in the log."""
+    """records: what is sent. source_size: their bytes in the log, which count towards limits.
+    scanned_end_offset: the client needs nothing else below this offset. source: the log's range of
+    unconverted records."""
 
     records: Send | bytes
     source_size: int
@@ -43,14 +43,15 @@ Reading: TypeAlias = Turns[Contribution]
 
 
 def nothing(scanned_end_offset: int) -> Contribution:
-    """No records. It is never null, which clients of 0.9 cannot parse."""
+    """A contribution without records. They are empty and not null, because clients of 0.9 cannot
+    parse null."""
     return Contribution(b"", 0, scanned_end_offset)
 
 
 class ReadLimits(NamedTuple):
-    """max_bytes: of the log. first: a larger first batch is sent anyway. is_hard: the response has
-    no more bytes than that, except for a first message (Fetch below version 3). left: the bytes of
-    records that the response has room for, with everything before."""
+    """max_bytes: of the log. first: whether a larger first batch is sent anyway. is_hard: whether
+    max_bytes also limits the sent bytes, except for a first message (Fetch below version 3). left:
+    bytes of records for which the response still has room."""
 
     max_bytes: int
     first: bool

@@ -3,15 +3,15 @@
 A thousand old consumers at the tail of a topic fetch the same bytes. They are converted once, a
 chunk of some batches at a time, and sent to all of them from the same memory.
 
-A chunk belongs to the open file of a segment and is found by its position there. A log reopens a
-file when its bytes may have changed (truncated, cleaned, made again under the same name). Chunks of
-the file opened before are not found after that. Cached chunks and data still queued for slow
-clients share one budget. When it is used up, the least recently used chunk is evicted.
+A chunk's key has the open file of a segment, and the position in it. A log reopens a file when its
+bytes may have changed (truncated, cleaned, recreated under the same name). Chunks of the formerly
+opened file are then no longer found. Cached chunks and data still queued for slow clients share one
+budget. When it is used up, the least recently used chunk is evicted.
 
-A chunk is cached when a second client fetches it before clients have fetched as much else as the
-cache has room for. A chunk that nobody used for so long is evicted. So neither one consumer that
-reads a whole log nor many that are spread over a large topic fill memory with bytes that nobody
-fetches again.
+The reach of the cache is the number of bytes that it has room for. A chunk is cached when a second
+client fetches it before clients have fetched that many other bytes. A chunk that is unused for as
+long is evicted. So one consumer that reads a whole log does not fill the memory with bytes that are
+not fetched again. Nor do many consumers that are spread over a large topic.
 
 Not here: a chunk (converted_chunk.py), the chunks of a response (shared_range.py)."""
 
@@ -37,17 +37,18 @@ from .conversions_under_way import ConversionsUnderWay
 from .converted_chunk import WHOLE, Chunk, ChunkKey, Converting, Place
 
 ENTRY_OVERHEAD: Final = KiB  # bytes of bookkeeping per chunk, an upper bound
-ASKED_MAX: Final = 4096  # places with a remembered first client
-SCAN_MAX: Final = 64  # chunks that one eviction looks at
+ASKED_MAX: Final = 4096  # places whose first client is remembered
+SCAN_MAX: Final = 64  # chunks that one eviction examines
 # Uncompressed records take less time to convert than to send. Caching them pays only if many
-# clients fetch them at once, as at a tail: before an eighth of the memory could be used.
+# clients fetch them at once, as at a tail. So their reach is an eighth of the cache.
 PLAIN_REACH: Final = 8
 
-UNCACHEABLE: Final = -1  # in place of a client: the chunk is damaged or too large
+UNCACHEABLE: Final = -1  # instead of a client: the chunk is damaged or too large
 
 
 class _Asked(NamedTuple):
-    """client: the first that fetched it. passed: `_bytes_requested` at the last fetch."""
+    """client: the first one that fetched the place. passed: `_bytes_requested` at the last
+    fetch."""
 
     client: int
     passed: int
@@ -56,13 +57,12 @@ class _Asked(NamedTuple):
 class ConversionCache:
     """The cached chunks. Their budget also holds the data queued for slow clients. Thread-safe.
 
-    hits: chunks that were found. misses: chunks that were not. evictions: chunks that made room for
-    others."""
+    hits: found chunks. misses: chunks that were not found. evictions: chunks that were evicted."""
 
     def __init__(
         self, budget: MemoryBudget, conversions_under_way: ConversionsUnderWay | None = None
     ) -> None:
-        """`conversions_under_way`: by default a list of its own."""
+        """`conversions_under_way`: by default an object of its own."""
         self.budget = budget
         self.hits = self.misses = self.evictions = 0
         self._lock = Lock()
@@ -73,24 +73,24 @@ class ConversionCache:
         self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
         self._files_count = 0
         self._asked: OrderedDict[Place, _Asked] = OrderedDict()
-        self._bytes_requested = 0  # bytes of logs that clients have asked for
+        self._bytes_requested = 0  # bytes of logs that clients have fetched
 
     def __len__(self) -> int:
         return len(self._chunks)
 
     @property
     def under_way(self) -> int:
-        """The number of conversions that need another turn."""
+        """The number of unfinished conversions."""
         return len(self._under_way)
 
     def keeps(self, policy: ConversionPolicy) -> bool:
-        """Whether chunks of this policy are cached: sizes are exact, and no chunk depends on
-        transactions before it."""
+        """Whether chunks of this policy are cached. Sizes must be exact, and chunks must not depend
+        on earlier transactions."""
         is_exact = policy.size == "exact" and policy.trim_compressed
         return self.budget.size > 0 and is_exact and policy.isolation == "read_uncommitted"
 
     def number_of(self, records: FileRecords) -> int:
-        """The number of the open file."""
+        """The number of the records' open file."""
         number = self._files.get(records.file)
         if number is None:
             with self._lock:
@@ -101,7 +101,7 @@ class ConversionCache:
     # --- cached chunks
 
     def find(self, key: ChunkKey) -> Chunk | None:
-        """A chunk, held for the caller. The caller releases it."""
+        """A cached chunk, which the caller must release."""
         with self._lock:
             chunk = self._chunks.get(key)
             if chunk is None:
@@ -119,19 +119,20 @@ class ConversionCache:
     # --- the clients' requests
 
     def may_keep(self, place: Place) -> bool:
-        """Whether a chunk of this place can be cached: it is neither damaged nor too large."""
+        """Whether the chunk at this place may be cached. False if it is known to be damaged or too
+        large."""
         asked = self._asked.get(place)
         return asked is None or asked.client != UNCACHEABLE
 
     def is_asked_again(self, place: Place, client: int, *, is_plain: bool) -> bool:
-        """Whether another client fetched it recently, measured in bytes fetched since."""
+        """Whether another client fetched the place recently, as measured in fetched bytes."""
         asked = self._asked.get(place)
         if asked is None or asked.client == client:
             return False
         return self._bytes_requested - asked.passed <= self._reach(is_plain=is_plain)
 
     def note_asked(self, places: Iterable[Place], client: int, size: int) -> None:
-        """A client fetches `size` bytes of a log, which are not cached."""
+        """A client fetches `size` bytes of a log that are not cached."""
         with self._lock:
             self.misses += 1
             passed = self._pass(size)
@@ -158,16 +159,17 @@ class ConversionCache:
         client: int,
         wake: Wake,
     ) -> tuple[Chunk | None, int | None]:
-        """Begins or continues the conversion of a chunk, until `work` is used up.
+        """Begins or continues the conversion of a chunk, for at most `work`.
 
-        Returns the chunk, held for the caller, and the work that is left. Without a chunk:
+        Returns the chunk, which the caller must release, and the work that is left. Without a
+        chunk:
         (None, 0 or less): it takes another turn, and stays under way until the client `leaves`.
         (None, more than 0): it is not cached, or too many others are under way.
         (None, None): another thread is converting it, and calls `wake` when that turn ends.
         OSError: the disk."""
         with self._lock:
             converting = self._under_way.get(key)
-            is_made = converting is None and key in self._chunks  # since the caller looked for it
+            is_made = converting is None and key in self._chunks  # since the caller looked
             if converting is None and not is_made:
                 self.misses += 1
                 if not self._under_way.has_room():
@@ -190,7 +192,7 @@ class ConversionCache:
     def _turn(
         self, key: ChunkKey, place: Place, converting: Converting, work: int
     ) -> tuple[Chunk | None, int]:
-        """Like `convert`, for the thread that has the turn."""
+        """As `convert`, for the thread that has the turn."""
         is_over = True
         try:
             left = converting.keeping.run(work)
@@ -210,15 +212,16 @@ class ConversionCache:
                     self._under_way.remove(key, converting)
 
     def leave(self, client: int) -> None:
-        """The client waits for no conversion any more: it has its response, or is gone."""
+        """Called when the client has its response, or has gone: it no longer waits for a
+        conversion."""
         with self._lock:
             self._under_way.leave(client)
 
     def _keeping(
         self, key: ChunkKey, batches: FileRecords, first: BatchHeader
     ) -> BufferedConversion:
-        # If a log's offsets fall, records below the first offset are left out. No client that
-        # fetches this chunk wants them. A compressed message of v0 or v1 states only its last
+        # If offsets in the log decrease, the conversion leaves out records below the first offset,
+        # which no client of this chunk needs. A compressed message of v0 or v1 states only its last
         # offset.
         first_offset = key.first_offset
         if first_offset == WHOLE:
@@ -228,7 +231,8 @@ class ConversionCache:
         )
 
     def _keep(self, key: ChunkKey, converting: Converting) -> Chunk:
-        """Raises RecordsError if it is damaged, NoMemoryError if there is no room."""
+        """Caches a converted chunk. Raises RecordsError if it is damaged, NoMemoryError if there is
+        no room."""
         keeping = converting.keeping
         if keeping.damage is not None:
             raise keeping.damage
@@ -243,8 +247,8 @@ class ConversionCache:
     # --- memory
 
     def _make_room(self, size: int) -> bool:
-        """Takes bytes of the budget. Evicts the least recently used chunks that are not being sent.
-        False: that does not free enough."""
+        """Takes bytes of the budget, and evicts the least recently used chunks that are not being
+        sent. Returns False if that does not free enough."""
         for _ in range(SCAN_MAX if size <= self.budget.size else 0):
             if self.budget.take(size):
                 return True
@@ -255,8 +259,8 @@ class ConversionCache:
         return False
 
     def _pass(self, size: int) -> int:
-        """Counts `size` bytes more as fetched, and returns the total. A chunk that was not used
-        while clients fetched as many bytes as its reach is evicted, even if there is room."""
+        """Counts `size` fetched bytes, and returns the total. Evicts chunks that were unused for
+        their whole reach, even if there is room."""
         self._bytes_requested += size
         for _ in range(SCAN_MAX):
             oldest = next(iter(self._chunks.values()), None)
@@ -271,12 +275,12 @@ class ConversionCache:
         return self._bytes_requested
 
     def _reach(self, *, is_plain: bool) -> int:
-        """How many bytes clients may fetch between two uses of a chunk."""
+        """The bytes that clients may fetch between two uses of a chunk."""
         return self.budget.size // PLAIN_REACH if is_plain else self.budget.size
 
     def _evict_oldest(self) -> None:
-        """Evicts the least recently used chunk, unless it is being sent: that would free
-        nothing."""
+        """Evicts the least recently used chunk. A chunk that is being sent is kept, because
+        evicting it would free nothing."""
         key, chunk = self._chunks.popitem(last=False)
         if chunk.kept.is_shared:
             chunk.passed = self._bytes_requested

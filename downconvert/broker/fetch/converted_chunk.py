@@ -1,4 +1,4 @@
-"""A chunk of some converted batches, and its conversion in turns.
+"""A chunk of converted batches, and its conversion in turns.
 
 Not here: which chunks are cached (conversion_cache.py), the bytes (buffered_send.py)."""
 
@@ -18,8 +18,8 @@ WHOLE: Final = -1  # instead of an offset: no record is left out
 
 
 class ChunkKey(NamedTuple):
-    """file: the number of the open file. position: of the first batch in it, in bytes.
-    first_offset: the fetch offset, if the chunk depends on it; or WHOLE."""
+    """file: the number of the open file. position: of the chunk's first batch in the file, in
+    bytes. first_offset: the fetch offset, if the chunk depends on it; else WHOLE."""
 
     file: int
     position: int
@@ -40,7 +40,8 @@ class Place(NamedTuple):
 @dataclass(slots=True)
 class Chunk:
     """Some converted batches. kept: the bytes. source_size: bytes of the batches in the log. first:
-    the header of the first one. passed: bytes that all clients had fetched at its last use."""
+    the header of the first batch. passed: bytes that all clients had fetched when the chunk was
+    last used."""
 
     kept: KeptBytes
     source_size: int
@@ -50,21 +51,21 @@ class Chunk:
     _end_offset: int | None = None
 
     def start_of(self, offset: int) -> tuple[int, int]:
-        """How many bytes and messages are before the first message at or after an offset. Only if
-        the messages up to there are uncompressed."""
+        """The number of bytes and messages before the first message at or after an offset. The
+        messages up to there must be uncompressed."""
         if self._index is None:
             self._index = MessageIndex(self.kept.data)
         return self._index.find(offset)
 
     def end_offset(self, records: FileRecords) -> int | None:
-        """The offset after the last batch of the chunk, which `records` begin with."""
-        if self._end_offset is None:  # set at once, as other threads look, too
+        """The offset after the chunk's last batch. `records` must begin with the chunk."""
+        if self._end_offset is None:  # one assignment, because other threads read it
             self._end_offset = end_offset_of(records.slice(0, self.source_size))
         return self._end_offset
 
 
 class Converting:
-    """A conversion under way, which threads continue in turns. clients: those that wait for it."""
+    """A conversion under way, which threads continue in turns. clients: ids of those that wait for it."""
 
     __slots__ = ("_is_busy", "_lock", "_waiting", "clients", "first", "keeping")
 
@@ -77,8 +78,8 @@ class Converting:
         self._lock = Lock()
 
     def begin_turn(self, wake: Wake) -> bool:
-        """Whether the caller has the next turn. False: another thread has it, and calls `wake` when
-        it ends."""
+        """Whether the caller has the next turn. False: another thread has a turn, and calls `wake`
+        at its end."""
         with self._lock:
             if self._is_busy:
                 self._waiting.append(wake)

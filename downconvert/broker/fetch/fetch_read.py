@@ -14,10 +14,10 @@ UNKNOWN: Final = -1  # an epoch
 class FetchRead:
     """The results of one pass over all partitions.
 
-    found: for each result, its partition, the leader's epoch when it was read, and what there was
-    to read. size: bytes of the log. made_size: bytes that were made of those that are converted or
-    compressed again. converted: the topic and the records of each partition that is converted.
-    has_news: errors, which are answered without waiting."""
+    found: for each result, its partition, the leader's epoch during the read, and the contribution.
+    size: bytes of the log. made_size: bytes of converted or recompressed records. converted: the
+    topic and the records of each converted partition. has_news: there are errors, which are
+    answered without waiting."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
@@ -34,7 +34,7 @@ class FetchRead:
         self.size += contribution.source_size
 
     def drop_records(self) -> None:
-        """Forgets the records. The fetch waits, and reads all of them again later."""
+        """Forgets the records. The fetch waits, and later reads everything again."""
         self.converted = []
         self.found = [
             (partition, epoch, one._replace(records=b"")) for partition, epoch, one in self.found

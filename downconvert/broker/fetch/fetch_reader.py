@@ -1,8 +1,8 @@
 """Reads the partitions of one fetch, one after the other.
 
 The order of decisions for each partition is Kafka's (KafkaApis, ReplicaManager). A partition that
-cannot be read gets an error, and the others get their records. If much has to be converted, it is
-read in turns. Other requests are handled between two turns.
+cannot be read gets an error, and the others get their records. If much must be converted, the fetch
+is read in turns, and other requests are handled between two turns.
 
 Not here: the records of one partition (reading.py, reading_converted.py), the policy of conversions
 (conversions.py), when a fetch is answered and when it waits (handlers/fetch.py)."""
@@ -53,8 +53,8 @@ from .reading_converted import Reader, read_converted
 LOG: Final = log_of(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
 
-# Bytes of the log measured in one turn. It takes a millisecond if nothing is compressed, and some
-# tens if everything is compressed again.
+# Bytes of the log measured in one turn. A turn takes a millisecond if nothing is compressed, and
+# some tens of milliseconds if everything is recompressed.
 MEASURED_SIZE_MAX: Final = MiB
 
 PARTITIONS_A_TURN: Final = 1_000  # some milliseconds, if there is little to read
@@ -65,8 +65,8 @@ NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 class FetchReader:
     """Reads for one fetch, in the thread that owns its exchange.
 
-    max_bytes: of the log, in the whole response. is_reported: the follower's offset has been
-    noted."""
+    max_bytes: of the log, in the whole response. is_reported: whether the follower's offset has
+    been noted."""
 
     def __init__(self, broker: BrokerState, exchange: Exchange, request: FetchRequest) -> None:
         self._broker = broker
@@ -82,8 +82,8 @@ class FetchReader:
     def below_min_bytes(
         self, asked_for: list[Asked], min_bytes: int, now: float
     ) -> FetchRead | None:
-        """The available bytes, if sizes show that they are less than `min_bytes`. None: there may
-        be enough, or the records must be read to find out."""
+        """The available bytes, if sizes alone show that they are less than `min_bytes`. None: there
+        may be enough, or only reading shows it."""
         if self._request.magic is None or self._request.is_follower:
             return None  # reading unconverted records costs as little as checking them
         found = FetchRead()
@@ -92,8 +92,8 @@ class FetchReader:
             try:
                 _, partition = self._partition(asked)
                 partition.check(asked.leader_epoch, leader=True)
-                # Clients of older formats read up to the high watermark. A read after this uses
-                # the same state of the log.
+                # Clients of older formats read up to the high watermark. This fixes the
+                # state of the log that later reads use.
                 _, up_to, _ = partition.offsets(asked.offset, now, stable=False)
                 if asked.offset == up_to:  # true for most waiting fetches
                     size: int | None = 0
@@ -112,8 +112,8 @@ class FetchReader:
     def read_some(
         self, read: FetchRead, asked_for: list[Asked], look: IdleLook | None, now: float
     ) -> FetchPause | None:
-        """Reads further partitions into `read`, as many as fit a turn. Returns the pause that must
-        follow. None: all are read."""
+        """Reads as many further partitions as fit a turn into `read`. Returns the pause that must
+        follow, or None if all are read."""
         measured, start = 0, len(read.results)
         for asked in asked_for[start : start + PARTITIONS_A_TURN]:
             if measured >= MEASURED_SIZE_MAX:
@@ -132,7 +132,8 @@ class FetchReader:
     def _read_one(
         self, read: FetchRead, asked: Asked, look: IdleLook | None, now: float
     ) -> FetchPause | None:
-        """Reads one partition. Returns the pause that must follow. None: it is complete."""
+        """Reads one partition. Returns the pause that must follow, or None if the partition is
+        complete."""
         index = asked.index
         result = Message(key=(asked.topic, index), partition_index=index, high_watermark=UNKNOWN)
         contribution: Contribution | None = None
@@ -163,7 +164,7 @@ class FetchReader:
         return None
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
-        """The topic and the partition. Raises ApiError if they are not here, or may not be read."""
+        """The topic and the partition. Raises ApiError if they are missing, or may not be read."""
         if self._access is not None and not self._may_read(asked.topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic = self._broker.topics.find(asked.topic)
@@ -175,7 +176,8 @@ class FetchReader:
         return topic, partition
 
     def _may_read(self, name: str | bytes) -> bool:
-        """Whether a client with limited rights may read a topic. Such a client names no ids."""
+        """Whether a client with limited rights may read a topic. Such clients are not offered
+        versions with topic ids."""
         assert self._access is not None
         return isinstance(name, str) and allows(self._access, Kind.TOPIC, name, READ)
 
@@ -244,7 +246,7 @@ class FetchReader:
         if magic is None and asked.offset == up_to and asked.offset >= start_offset:
             return nothing(up_to)  # the usual case, found without reading
         if made_size > self._broker.config.fetch_max_bytes:
-            return nothing(asked.offset)  # a later fetch gets them
+            return nothing(asked.offset)  # a later fetch gets the records
         is_hard = request.version < FIRST_BATCH_WHOLE_SINCE
         max_bytes = max(0, min(asked.max_bytes, self.max_bytes - size))
         left = RECORDS_SIZE_MAX - made_size
@@ -295,8 +297,8 @@ class FetchReader:
         )
 
     def _note_conversion(self, contribution: Contribution, topic: Topic, read: FetchRead) -> None:
-        """Notes how much was made, and whether the client's fetches may take long. `read`: the
-        partitions before."""
+        """Counts converted bytes, and notes whether the client's fetches may take long. `read`: the
+        earlier partitions."""
         records, made_size = contribution.records, 0
         if not isinstance(records, bytes | ZeroCopySend):
             made_size = records.size
@@ -310,8 +312,8 @@ class FetchReader:
                 self._exchange.client.is_converting = True
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
-        """Notes the follower's offset. As in Kafka, this response has the high watermark from
-        before that, and the next one has the new one."""
+        """Notes the follower's offset. As in Kafka, this response still has the high watermark from
+        before, and the next response has the new one."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._request.replica_id, asked.offset, now, epoch):
             self._broker.purgatory.notify(partition.key)
@@ -332,14 +334,14 @@ class FetchReader:
 
 
 def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
-    """Where the client's records diverge from this log. None: nowhere [KIP-595]."""
+    """Where the client's log diverges from this log [KIP-595]. None: nowhere."""
     if asked.offset < start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     return partition.divergence(asked.offset, asked.last_epoch)
 
 
 def aborted_in(partition: Partition, offset: int, contribution: Contribution) -> list[Message]:
-    """The aborted transactions that a client leaves out of its records from `offset` on."""
+    """The aborted transactions among the records from `offset` on, which the client leaves out."""
     if contribution.source is None:
         return []
     return [

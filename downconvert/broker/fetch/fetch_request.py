@@ -1,6 +1,7 @@
-"""A fetch request as its handler needs it: derived once, also if the same bytes come again.
+"""The fields of a fetch request for its handler. They are derived only once for repeated bytes.
 
-It depends on the request's bytes alone. Limits of the server and rights of the client come later.
+They depend on the request's bytes alone. The server's limits and the client's rights are applied
+later.
 
 Not here: sessions (fetch_session.py), reading (fetch_reader.py)."""
 
@@ -13,18 +14,18 @@ from downconvert.protocol.schemas import Message
 from .fetch_session import FINAL, NO_SESSION, Sessionless, asked_in
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-# Longer than any client waits for a response.
+# The maximum wait: no client waits longer for a response.
 WAIT_MAX: Final = 60.0  # seconds
 
 
 class FetchRequest:
     """The fields of a request. Requests with the same bytes share it: never change it.
 
-    magic: the newest message format that the client reads. None: any. is_follower: a replica
-    fetches. is_committed: the client reads only committed records. wait: seconds. context: its
-    partitions, if it has no session.
+    magic: the newest message format that the client reads; None: any. is_follower: whether a
+    replica fetches. is_committed: whether the client reads only committed records. wait: seconds.
+    context: the partitions of a request without a session.
 
-    Raises ApiError for an isolation level that there is not."""
+    Raises ApiError if the isolation level is unknown."""
 
     __slots__ = (
         "context",
@@ -44,7 +45,7 @@ class FetchRequest:
         replica = body.replica_state if version >= REPLICA_STATE_SINCE else body
         self.replica_id: int = replica.replica_id
         self.is_follower = self.replica_id >= 0
-        # Requests of older versions do not have the field: it is 0 for them.
+        # In older versions without the field, the value is 0.
         check_isolation(body.isolation_level)
         self.is_committed = body.isolation_level == READ_COMMITTED
         self.max_bytes: int = body.max_bytes
@@ -56,6 +57,7 @@ class FetchRequest:
 
 
 def check_isolation(level: int) -> None:
-    """Raises ApiError if there is no such isolation level: the client may expect a stricter one."""
+    """Raises ApiError for an unknown isolation level, because the client may expect a stricter
+    one."""
     if level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"isolation level {level}")

@@ -19,7 +19,7 @@ from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
 from downconvert.protocol.schemas import Message
 
 NO_SESSION: Final = 0
-INITIAL, FINAL = 0, -1  # epochs of requests that name all partitions; the last makes no session
+INITIAL, FINAL = 0, -1  # epochs of full requests; FINAL begins no session
 EPOCH_MAX: Final = 2**31 - 1
 ID_MAX: Final = 2**31 - 1
 UNKNOWN: Final = -1  # an offset
@@ -27,21 +27,22 @@ UNKNOWN: Final = -1  # an offset
 # A session without a request for this long may be evicted by any other [FetchSession.scala].
 IDLE_MAX: Final = 120.0  # seconds
 
-LARGE: Final = 1_000  # partitions, with which a request takes more than a few milliseconds
+LARGE: Final = 1_000  # partitions; a request for more takes more than a few milliseconds
 
-# For all sessions together. A partition takes some 300 bytes. A request of 100 MB names millions.
+# The limit of all sessions together. A partition takes some 300 bytes, and a request of 100 MB can
+# name millions.
 PARTITIONS_MAX: Final = 200_000
 
-# The topic's name or id in the request, and the index.
+# The topic's name or id, as in the request, and the partition's index.
 PartitionKey: TypeAlias = tuple[str | bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A partition in which nothing was found: the kind of request, and the partition's state."""
+    """A partition where nothing was found: the kind of request, and the partition's state."""
 
     partition: Partition
-    request: tuple[int, bool]  # its version, and whether it reads only committed records
+    request: tuple[int, bool]  # version, and whether it reads only committed records
     state: tuple[object, ...]
     leader_epoch: int
 
@@ -65,7 +66,8 @@ class Asked:
 
 
 def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Asked]:
-    """The partitions of a request. If one is named twice, the last counts, as in Kafka."""
+    """The partitions of a request. If a partition is named twice, the last one counts, as in
+    Kafka."""
     found: dict[PartitionKey, Asked] = {}
     for topic in topics:
         name = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
@@ -75,7 +77,7 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Aske
                 one.partition,
                 one.fetch_offset,
                 max(0, one.partition_max_bytes),  # a client may send a negative number
-                max(NO_EPOCH, one.current_leader_epoch),  # here any negative number is none
+                max(NO_EPOCH, one.current_leader_epoch),  # any negative number means none
                 max(NO_EPOCH, one.last_fetched_epoch),
                 one.log_start_offset,
             )
@@ -83,17 +85,18 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Aske
 
 
 class Context(Protocol):
-    """A request, with or without a session.
+    """The partitions of a request, with or without a session.
 
-    is_session: the same partitions will be fetched again. skips_idle: the response may omit
-    partitions without new data."""
+    is_session: whether the same partitions will be fetched again. skips_idle: whether the response
+    may omit partitions without new data."""
 
     asked: list[Asked]
     is_session: bool
     skips_idle: bool
 
     def answer(self, results: list[Message], now: float) -> Message:
-        """The response's body, without its topics but with the `results` that are due."""
+        """The response's body. It has the `results` that are due, but not yet grouped into
+        topics."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +108,7 @@ class Cached:
     start_offset: int = UNKNOWN
 
     def is_news(self, result: Message) -> bool:
-        """Whether the response must have this partition. Remembers the result."""
+        """Whether the response must contain this partition. Remembers the result."""
         fields = result.__dict__
         start, code = fields.get("log_start_offset", UNKNOWN), fields.get("error_code", 0)
         news = (
@@ -115,7 +118,7 @@ class Cached:
             or code != ErrorCode.NONE
             or "diverging_epoch" in fields
         )
-        # An error is sent each time, and so is the first result after it.
+        # Errors are sent each time. So is the first result after an error.
         self.high_watermark = UNKNOWN if code else result.high_watermark
         self.start_offset = start
         return news
@@ -141,7 +144,8 @@ class Session:
         now: float,
         access: Access | None = None,
     ) -> None:
-        """`access`: the rights of its client. A client with others may not know its topics."""
+        """`access`: the rights of its client. Clients with other rights may not use the session,
+        because they may not know its topics."""
         self.id = id_
         self.access = access
         self.epoch = 1
@@ -156,9 +160,9 @@ class FetchSessions:
 
     def __init__(self, slots: int, random: Callable[[int, int], int] | None = None) -> None:
         self._slots = slots
-        # An id that cannot be guessed: a client that knows it can put the session out of step.
+        # Ids cannot be guessed, because any client that knows an id could disturb the session.
         self._random = random or SystemRandom().randint
-        self._sessions: dict[int, Session] = {}  # the most recently used one is at the end
+        self._sessions: dict[int, Session] = {}  # the most recently used one at the end
         self.large: set[int] = set()  # the ids of those with many partitions
         self._partitions = 0
         self._lock = Lock()
@@ -180,8 +184,8 @@ class FetchSessions:
         is_follower: bool,
         access: Access | None = None,
     ) -> Context:
-        """The context of a request. `access`: its client's rights. Raises ApiError for an
-        unexpected session id or epoch, or for the session of a client with other rights."""
+        """The context of a request. `access`: the client's rights. Raises ApiError for an
+        unexpected session id or epoch, and for a session with other rights."""
         asked = asked_in(version, request.topics)
         id_, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL, FINAL):
@@ -229,7 +233,7 @@ class FetchSessions:
             self._remove(session.id)
             if partitions:
                 raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            return Sessionless(list(asked.values()))  # a partition both asked for and forgotten
+            return Sessionless(list(asked.values()))  # a partition may be both added and forgotten
         self._note_size(session)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.last_used = now
@@ -265,8 +269,9 @@ class FetchSessions:
     def changed_results(
         self, session: Session, epoch: int, results: list[Message]
     ) -> list[Message]:
-        """The results that are due. Partitions with records move to the end, so that each is read
-        first at some time. Raises ApiError if the session advanced without this request."""
+        """The results that are due. Partitions with records move to the end, so that every
+        partition is first at some time. Raises ApiError if the session's epoch has advanced
+        meanwhile."""
         with self._lock:
             if session.epoch != epoch:
                 raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -286,8 +291,8 @@ class FetchSessions:
             self.large.discard(session.id)
 
     def _evict(self, for_follower: bool, now: float) -> bool:
-        """Makes room by evicting the session that was idle for longest. It is evicted if it was
-        idle for too long, or if it is a consumer's and a follower fetches."""
+        """Makes room by evicting the least recently used session, if it was idle for too long, or
+        if it is a consumer's and a follower needs the room."""
         for session in self._sessions.values():
             if now - session.last_used > IDLE_MAX or (for_follower and not session.is_privileged):
                 self._remove(session.id)
@@ -301,7 +306,7 @@ class FetchSessions:
         if session is not None:
             self.large.discard(id_)
             self._partitions -= len(session.partitions)
-            session.epoch = FINAL  # its requests that still wait are now out of step
+            session.epoch = FINAL  # invalidates its waiting requests
 
 
 class Sessionless:

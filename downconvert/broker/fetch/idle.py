@@ -23,20 +23,22 @@ from records.kernel_functions import STAMP_SIZE
 
 from .fetch_session import Asked, Context, Idle
 
-# The second of two changes within one tick of a file system's clock does not show. So a file that
-# was changed less than this ago may be changing. The coarsest clocks tick every 2 s.
+# If a file changes twice within one tick of the file system's clock, the second change does not
+# show. So a state is not remembered if the file was changed less than this ago. The coarsest clocks
+# tick every 2 s.
 SETTLED_AFTER: Final = 3_000_000_000  # nanoseconds
 
 CHANGED: Final = Struct("<q16x")  # in a file's stamp: when the file was changed
 UNKNOWN: Final = b"\xff" * STAMP_SIZE
-BOTH_SIZE: Final = 2 * STAMP_SIZE  # a partition's directory, and its last segment's file
+# The stamps of a partition's directory and of its last segment's file.
+BOTH_SIZE: Final = 2 * STAMP_SIZE
 assert CHANGED.size == STAMP_SIZE
 
 State: TypeAlias = tuple[object, ...]
 
 
 class IdleStates:
-    """The states of partitions at one moment. Create a new object for each check."""
+    """The states of partitions at one moment. Each check needs a new object."""
 
     __slots__ = ("_now", "_starts", "_topics")
 
@@ -44,11 +46,11 @@ class IdleStates:
         """`now`: the time of day, in seconds since the epoch."""
         self._topics = topics
         self._now = int(now * 1e9)
-        self._starts = b""  # the stamp of the start offsets' file, once it has been read
+        self._starts = b""  # the stamp of the file of start offsets, once it has been read
 
     def of(self, partitions: Sequence[Partition]) -> list[State]:
-        """The states of partitions. One call gets the stamps of all files. With thousands of calls
-        a thread would wait for the interpreter as often."""
+        """The states of partitions. One call reads the stamps of all files, because each of
+        thousands of calls would wait for the interpreter's lock."""
         states = [partition.state() for partition in partitions]
         followed = [partition for partition in partitions if partition.is_followed]
         stamps = file_stamps([path for partition in followed for path in _files(partition)])
@@ -60,7 +62,7 @@ class IdleStates:
         ]
 
     def new(self, partition: Partition) -> State | None:
-        """A partition's state, for comparison with later ones. None: it is unknown, or it is
+        """A partition's state, for comparison with later ones. None: it is unknown, or the log is
         changing."""
         state = partition.state()
         if state is not None:
@@ -78,7 +80,7 @@ class IdleStates:
         return None if changed > self._now - SETTLED_AFTER else self._of_followed(partition, stamps)
 
     def _of_followed(self, partition: Partition, stamps: bytes) -> State:
-        """The state of a partition with a log that another process writes."""
+        """The state of a partition whose log another process writes."""
         return (
             self._start_offsets(),
             stamps,
@@ -116,13 +118,13 @@ class IdleLook:
         self._topics = topics
         self._request = request
         self._states = IdleStates(topics, now)
-        # A follower's fetch reports its offsets, so each of its partitions is checked.
+        # No partition of a follower is skipped, because its fetches report its offsets.
         self._is_session = context.is_session and not is_follower
         self._skips = context.skips_idle and not is_follower
 
     def split(self, asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
-        """Splits into partitions that have to be read and idle ones. Nothing was found in an idle
-        partition before, and it has not changed since."""
+        """Returns the partitions that must be read, and the idle ones: nothing was found in these
+        before, and they have not changed."""
         if not self._skips:
             return asked, []
         before = [self._known(one) for one in asked]
@@ -136,7 +138,7 @@ class IdleLook:
 
     def before(self, partition: Partition) -> Idle | None:
         """The state to remember if a read finds nothing. Must be called before the read. None:
-        nothing is remembered."""
+        remember nothing."""
         state = self._states.new(partition) if self._is_session else None
         if state is None:
             return None
@@ -145,8 +147,8 @@ class IdleLook:
     def changed(
         self, asked: list[Asked], *, written_here: bool = False
     ) -> list[tuple[Asked, Idle]]:
-        """The formerly idle partitions that may not be idle any more. `written_here`: checks only
-        logs that this process writes, which needs no system call."""
+        """The idle partitions that may have changed since. `written_here`: only checks logs that
+        this process writes, which needs no system call."""
         looked_at = [
             (one, one.idle)
             for one in asked
@@ -160,8 +162,8 @@ class IdleLook:
         ]
 
     def _known(self, asked: Asked) -> Idle | None:
-        """The earlier result for a partition, if it still is the same partition and is fetched in
-        the same way."""
+        """The remembered result for a partition, if the partition and the kind of request are the
+        same."""
         idle = asked.idle
         if idle is None or idle.request != self._request:
             return None

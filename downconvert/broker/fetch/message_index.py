@@ -8,7 +8,7 @@ from typing import Final
 
 from records.formats import PREFIX
 
-STEP: Final = 16  # messages between two marks. The marks take a hundredth of the bytes, or less
+STEP: Final = 16  # messages between two entries, which take a hundredth of the bytes, or less
 
 
 class MessageIndex:
@@ -29,7 +29,7 @@ class MessageIndex:
             number += 1
 
     def find(self, offset: int) -> tuple[int, int]:
-        """How many bytes and messages are before the first message at or after `offset`."""
+        """The number of bytes and messages before the first message at or after `offset`."""
         data = self._data
         mark = max(0, bisect_left(self._offsets, offset) - 1)
         at, number = self._positions[mark] if self._positions else 0, mark * STEP

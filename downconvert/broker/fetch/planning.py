@@ -13,20 +13,20 @@ from .contribution import FetchPause, Turns
 
 Found = TypeVar("Found")
 
-# The work done in one turn, in bytes that go through memory. Bytes compressed again count several
-# times. This takes some milliseconds, and suffices for an uncompressed response of the usual size
-# (1 MiB).
+# The work of one turn, in bytes that go through memory. Recompressed bytes count several times. A
+# turn takes some milliseconds. It suffices for an uncompressed response of the usual size (1 MiB).
 PLANNED_A_TURN: Final = 6 * MiB
 
 
 def planned(
     begin: Callable[[], Steps[Found]], client: int, slots: PlanningSlots, wake: Wake
 ) -> Turns[Found]:
-    """The result of the steps that `begin` begins, however large a batch is.
+    """Runs the steps that `begin` begins, and returns their result. A turn is short, however large
+    a batch is.
 
-    A plan that needs more than one turn takes a slot. If none is free, the first turn's work is
-    dropped, so that nothing is held while it waits. `wake` resumes it. `client`: the number of its
-    connection."""
+    A plan that needs more than one turn takes a slot. If no slot is free, the work of the first
+    turn is dropped, so that the plan holds nothing while it waits. `wake`: called when it has a
+    slot. `client`: the number of its connection."""
     is_first = True
     while True:
         steps = begin()

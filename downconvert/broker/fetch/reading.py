@@ -1,6 +1,6 @@
-"""Reads a partition for a client that gets records unconverted, and measures available bytes.
+"""Reads a partition for clients that get unconverted records, and measures available bytes.
 
-Not here: for clients of older formats (reading_converted.py), the order of decisions
+Not here: reading for clients of older formats (reading_converted.py), the order of decisions
 (fetch_reader.py)."""
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from .contribution import Contribution, FetchPause, Reading, ReadLimits, Turns, 
 from .planning import planned
 from .reading_converted import Reader
 
-# Batches checked in one turn for a client that reads v2: some milliseconds.
+# Batches checked in one turn for a client that reads v2. This takes some milliseconds.
 BATCHES_A_TURN: Final = 1_000
 
 
@@ -33,12 +33,12 @@ def read_as_is(
     is_follower: bool = False,
     is_committed: bool = False,
 ) -> Contribution | Reading:
-    """Records as on disk, except for codecs that the client does not know. `recode` as in
-    ConversionPolicy. None: it knows all. `reader`: plans the recompression. `is_follower`: it wants
-    every batch. `is_committed`: the client needs markers to know which records were aborted. Raises
-    UnsupportedCodecError if the first batch has a refused codec.
+    """Reads records as they are on disk, except for codecs that the client does not know. `recode`:
+    as in ConversionPolicy; None: the client knows all codecs. `reader`: plans the recompression.
+    `is_follower`: whether the client needs every batch. `is_committed`: whether it needs markers,
+    to find aborted records. Raises UnsupportedCodecError if the first batch has a refused codec.
 
-    Returns the turns of reading if more than the first header has to be looked at."""
+    Returns the turns of reading if it must check more than the first header."""
     records = partition.read(offset, limits.max_bytes, up_to)
     first = records.first
     has_records = is_follower or (first is not None and has_visible_record(first, offset))
@@ -84,7 +84,8 @@ def _in_turns(
 
 
 def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:
-    """Bytes of the log that a fetch would get. Cheap: it reads only headers near `offset`.
+    """Bytes of the log that a fetch would get. A cheap check, which reads only headers near
+    `offset`.
 
     Raises RecordsError and OSError like reading."""
     if offset >= up_to:
@@ -93,9 +94,11 @@ def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> 
 
 
 def all_available(partition: Partition, offset: int, up_to: int, enough: int) -> int | None:
-    """Bytes of the log from `offset` to `up_to`. None: `enough`, or more than headers show.
+    """Bytes of the log from `offset` to `up_to`. None: there are at least `enough`, or headers
+    alone do not show it.
 
-    Cheap: it reads only headers near `offset`. Raises RecordsError and OSError like reading."""
+    A cheap check, which reads only headers near `offset`. Raises RecordsError and OSError like
+    reading."""
     records = partition.read(offset, enough, up_to)
     if records.size >= enough or (not records.size and offset < up_to):
         return None
@@ -113,7 +116,7 @@ def _from_a_record_on(
     *,
     wants_markers: bool,
 ) -> Turns[FileRecords]:
-    """Begins with the first batch that has something for the client."""
+    """Reads from the first batch that has something for the client."""
     looked_at = 0
     while True:
         first = first_visible(records, offset, wants_markers=wants_markers)

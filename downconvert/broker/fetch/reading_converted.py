@@ -3,11 +3,11 @@
 A range may convert to nothing: markers, and batches without records at or after the fetch offset
 because of compaction. An old client that gets nothing fetches the same offset for ever. So a
 conversion reads on, across batches and segments, until there is a record. It never sends a record
-below the fetch offset, as some clients pass those to the application.
+below the fetch offset, because some clients would pass it to the application.
 
 A response's size is planned in turns of some milliseconds, however large a batch is. A range of
-more than 64 KiB begins in a turn of its own. So if a thousand clients connect again, requests of
-others are handled between any two of their ranges.
+more than 64 KiB begins in a turn of its own. So when a thousand clients reconnect, other requests
+are handled between any two of their ranges.
 
 Not here: the policy (conversions.py), chunks shared with other clients (shared_range.py), the order
 of decisions (fetch_reader.py)."""
@@ -47,14 +47,14 @@ from .conversion_cache import ConversionCache
 from .planning import planned
 from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
 
-# Bytes of a log without anything for a client that are skipped in one turn. That takes some
-# milliseconds. Then other requests have a turn.
+# Bytes of a log, without anything for the client, that are skipped in one turn. A turn takes some
+# milliseconds. Then other requests have theirs.
 SKIP_SIZE: Final = 16 * MiB
 
 
 class Reader(NamedTuple):
-    """The client of a read: the number of its connection, and the callback that resumes it after a
-    wait. Also the shared state: the slots for planning, and the kept conversions."""
+    """The client of a read (the number of its connection, and the callback that resumes it after a
+    wait), and shared state (the slots for planning, and the cache)."""
 
     slots: PlanningSlots
     client: int = 0
@@ -92,13 +92,13 @@ class _Conversion:
     def read(self) -> Reading:
         partition, limits, policy, offset = self.partition, self.limits, self.policy, self.offset
         position, up_to, skipped = offset, self.up_to, 0
-        cache: ConversionCache | None = None  # once it is needed
+        cache: ConversionCache | None = None  # set when it is needed
         has_paused = False
         try:
             while True:
                 records = partition.read(position, limits.max_bytes, up_to)
                 if not limits.fit(records):
-                    # Nothing at all up to there, or records that do not fit this time.
+                    # There are no records, or they do not fit into this response.
                     return nothing(position if records.size else max(position, up_to))
                 if records.size > SMALL_SIZE_MAX and not has_paused:
                     has_paused = True
@@ -107,12 +107,13 @@ class _Conversion:
                     position = after
                     continue
                 is_tail = records.size < limits.max_bytes
-                # Small fetches in the middle of a log share no chunk boundary.
+                # The cache is not for small fetches in the middle of a log, which share no chunk
+                # boundary.
                 if cache is None and (is_tail or records.size >= CHUNK_SIZE):
                     cache = self._cache()
                 if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
                     shared = take(cache, records, self._asker, is_tail=is_tail)
-                    if shared.ends is Ends.IN_PROGRESS:  # else the response would be shorter
+                    if shared.ends is Ends.IN_PROGRESS:  # wait, to send it in this response
                         shared.close()
                         yield FetchPause.WAKE
                         continue
@@ -127,7 +128,7 @@ class _Conversion:
                 found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
                 if found.next_offset is None:  # it has no whole entry
                     return nothing(up_to)
-                # If a log's offsets fall, the last skipped batch may end below the position.
+                # If offsets in the log decrease, the last skipped batch may end below the position.
                 first = next(records.batches(), None)
                 passed = position if first is None else first.last_offset + 1
                 position = max(passed, found.next_offset)
@@ -156,7 +157,7 @@ class _Conversion:
         return planned(begin, reader.client, reader.slots, reader.wake)
 
     def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
-        """A range that is not shared, and the following ranges."""
+        """Reads a range that is not shared, and the following ranges."""
         first = None if converted.is_held else _plain_first(records, self.offset)
         size_max = hard_size(converted.size, self.limits.room, converted.head, first)
         sends: list[Send] = [converted.to_send(size_max)]
@@ -166,8 +167,9 @@ class _Conversion:
         return self._contribution(sends, size)
 
     def _after(self, shared: SharedRange, records: FileRecords) -> Reading:
-        """A range that begins with shared chunks. Uncached records follow and are converted while
-        they are sent. The next fetch begins with any damage in them, and reports it."""
+        """Reads a range that begins with shared chunks. Uncached records follow, and are converted
+        while they are sent. If these are damaged, the next fetch begins at the damage and reports
+        it."""
         sends: list[Send] = [*shared.sends]
         size, room = shared.source_size, self.limits.room
         size_max = hard_size(shared.size, room, lambda: shared.head)
@@ -200,7 +202,7 @@ class _Conversion:
         """Adds records of the next segments, as far as they fit. Returns their bytes in the log.
         `end_of`: the offset after the last batch of `records`.
 
-        The next fetch begins with any damage there, and reports it."""
+        If these are damaged, the next fetch begins at the damage and reports it."""
         size = used = records.size
         size_max, room = self.limits.max_bytes, self.limits.room
         try:
@@ -232,7 +234,7 @@ class _Conversion:
 
 
 def _plain_first(records: FileRecords, offset: int) -> BatchHeader | None:
-    """The first batch, if the response begins with one of its records, uncompressed."""
+    """The first batch, if it is uncompressed and the response begins with one of its records."""
     header = next(records.batches(), None)
     if header is None or header.magic < V2 or header.codec:
         return None
@@ -244,8 +246,8 @@ def _plain_first(records: FileRecords, offset: int) -> BatchHeader | None:
 def _after_what_is_below(records: FileRecords, offset: int) -> int | None:
     """The offset after the first batch, if none of its records is at or after `offset`.
 
-    A compressed batch that is not trimmed would be sent nevertheless, as Kafka does. The client
-    drops all of it and fetches the same offset again."""
+    Kafka would send such a batch, if it is compressed and not trimmed. The client would drop all of
+    it, and fetch the same offset again."""
     header = next(records.batches(), None)
     if header is None or header.magic < V2 or header.base_offset >= offset:
         return None

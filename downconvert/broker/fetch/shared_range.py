@@ -1,10 +1,10 @@
 """The first part of a fetched range, made of chunks that clients share.
 
-Batches are converted independently, so a range may be cut between any two of them. It is cut after
-the first batch that reaches a multiple of CHUNK_SIZE in the file. So clients continue at the same
-boundaries, wherever they began. If a client begins inside a batch that is compressed again, the
-chunk of that batch is not shared. If the batch becomes uncompressed messages, the client gets the
-messages from its offset on.
+Batches are converted independently, so a range may be cut between any two batches. Here a chunk
+ends after the batch that reaches a multiple of CHUNK_SIZE in the file. So clients come to the same
+boundaries, wherever they began. If a client begins inside a batch that is recompressed, it does not
+share the chunk of that batch. If the batch becomes uncompressed messages, the client gets the
+shared messages from its offset on.
 
 Not here: which chunks are cached (conversion_cache.py), the rest of a response
 (reading_converted.py)."""
@@ -25,31 +25,31 @@ from .contribution import RECORDS_SIZE_MAX
 from .conversion_cache import ConversionCache, kept_policy
 from .converted_chunk import WHOLE, Chunk, ChunkKey, Place
 
-# Small enough that its conversion is a turn's work, large enough that finding it costs less than
+# A chunk is so small that one turn can convert it, and so large that finding it costs less than
 # sending it.
 CHUNK_SIZE: Final = 128 * KiB
 
-# Work of one turn, in bytes that go through memory: a millisecond or two. Bytes of compressed
+# The work of one turn, in bytes that go through memory: a millisecond or two. Bytes of compressed
 # batches count several times.
 WORK_A_TURN: Final = 2 * MiB
 
-PARTS_MAX: Final = 64  # chunks of one response. At the tail a chunk may be a single small batch.
+PARTS_MAX: Final = 64  # chunks of one response; at the tail, a chunk may be one small batch
 PLACES_MAX: Final = 1024  # places that are noted for one request
 
 
 class Ends(Enum):
-    """The part after the chunks that were taken."""
+    """What follows the taken chunks."""
 
     ALL = auto()  # nothing: the range ends
     LATER = auto()  # a chunk that takes another turn, or belongs to the next fetch
-    IN_PROGRESS = auto()  # a chunk that another thread is making: it wakes the asker
+    IN_PROGRESS = auto()  # a chunk that another thread is converting; it wakes the client
     UNCACHED = auto()  # batches that are not cached
 
 
 class Asker(NamedTuple):
-    """A client, and what it fetches. client: the number of its connection. room: the most bytes to
-    send, except for a first chunk. wake: resumes the fetch after another thread has had its turn at
-    the same chunk."""
+    """A client and its fetch. client: the number of its connection. room: the maximum bytes to
+    send, except for a first chunk. wake: resumes the fetch after another thread's turn with the
+    same chunk."""
 
     client: int
     magic: int
@@ -61,7 +61,7 @@ class Asker(NamedTuple):
 
 @dataclass(slots=True)
 class SharedRange:
-    """size: bytes to be sent. source_size: bytes of the log that they come from."""
+    """size: bytes to send. source_size: bytes of the log that they come from."""
 
     sends: list[BufferedSend] = field(default_factory=list)
     size: int = 0
@@ -88,13 +88,13 @@ class SharedRange:
             self.size += send.size
 
     def close(self) -> None:
-        """Releases the chunks unsent."""
+        """Releases the chunks without sending them."""
         for send in self.sends:
             send.close()
         self.sends = []
 
     def add(self, chunk: Chunk, stats: ConversionStats, start: int) -> None:
-        """Adds a chunk that is held, from `start` on."""
+        """Adds the part of a held chunk from `start` on."""
         self._last = chunk
         self.source_size += chunk.source_size
         self.size += len(chunk.kept.data) - start
@@ -107,14 +107,15 @@ class SharedRange:
 def take(
     cache: ConversionCache, records: FileRecords, asker: Asker, *, is_tail: bool
 ) -> SharedRange:
-    """The first batches of a range that begins with the batch that holds the asker's offset.
+    """Takes the first chunks of a range, which begins with the batch that contains the asker's
+    offset.
 
-    `is_tail`: the range ends with the log, and not with the bytes that the client asked for. At
-    most one turn of work is done. OSError: the log cannot be read."""
+    `is_tail`: the log ends the range, and not the client's limit of bytes. Does at most one turn of
+    work. OSError: the log cannot be read."""
     builder = SharedRangeBuilder(cache, records, asker, is_tail)
     try:
         builder.take()
-    except RecordsError:  # in a header: the conversion without the cache reports it
+    except RecordsError:  # a damaged header: reported by the conversion without the cache
         builder.taken.ends = Ends.UNCACHED
     except BaseException:
         builder.taken.close()
@@ -154,8 +155,8 @@ class SharedRangeBuilder:
             taken.add(chunk, stats, start)
 
     def _next(self) -> tuple[Chunk, ConversionStats, int] | None:
-        """The next chunk (held), its statistics, and the position in it to begin at. None: there is
-        none, and `taken.ends` says why."""
+        """The next chunk, held for the caller, its statistics, and the position in it to begin at.
+        None: there is no next chunk, and `taken.ends` says why."""
         cache, at = self._cache, self.taken.source_size
         key = ChunkKey(
             self._file, self._records.origin + at, self._asker.magic, self._policy, WHOLE
@@ -197,11 +198,11 @@ class SharedRangeBuilder:
         return self._policy.codec_for(first.codec, magic) is not Codec.NONE
 
     def _convert(self, key: ChunkKey, at: int, first: BatchHeader) -> Chunk | None:
-        """Converts the chunk that begins at `at`, if it will be cached."""
+        """Converts the chunk that begins at `at`, if it may be cached."""
         taken, records = self.taken, self._records
         end = self._end_of(at, first) if key.first_offset == WHOLE else at + first.size
         if end == records.size and not self._is_tail and taken.sends:
-            taken.ends = Ends.LATER  # other clients continue there, too
+            taken.ends = Ends.LATER  # end at this boundary, where other clients continue, too
             return None
         place = self._place(at)
         if not (self._cache.is_converting(key) or self._is_wanted(place, end - at, first)):
@@ -224,8 +225,8 @@ class SharedRangeBuilder:
         return chunk
 
     def _is_wanted(self, place: Place, size: int, first: BatchHeader) -> bool:
-        """Whether to cache a chunk: another client fetched it, or it takes more than one turn to
-        make."""
+        """Whether to cache a chunk: another client fetched it, or its conversion takes more than
+        one turn."""
         if size > BUFFERED_SIZE_MAX or not self._cache.may_keep(place):
             return False
         if self._cache.is_asked_again(place, self._asker.client, is_plain=not first.codec):
@@ -235,8 +236,7 @@ class SharedRangeBuilder:
         return self._cache.budget.left >= 2 * first.size
 
     def _end_of(self, at: int, first: BatchHeader) -> int:
-        """Where the chunk that begins at `at` ends. The last batch before that may reach over
-        it."""
+        """The end of the chunk that begins at `at`. Its last batch may extend beyond that."""
         position = self._records.origin + at + first.size
         end = -(-position // CHUNK_SIZE) * CHUNK_SIZE - self._records.origin
         return min(end, self._records.size)

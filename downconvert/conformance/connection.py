@@ -56,7 +56,7 @@ class Connection:
             self._socket = socket.create_connection((host, port), timeout=TIMEOUT)
             if access.tls is not None:
                 self._socket = access.tls.wrap_socket(self._socket, server_hostname=host)
-        except (OSError, ValueError) as error:  # a broker may name another by an invalid name
+        except (OSError, ValueError) as error:  # a broker's metadata may have invalid host names
             why = error.strerror if isinstance(error, OSError) else None
             raise ConformanceError(f"{self.name}: {why or error}") from None
         if access.credentials is not None:

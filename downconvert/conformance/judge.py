@@ -1,7 +1,7 @@
 """Fetches a topic in a version and with a limit, and reports the broken rules.
 
-It reads like a client of that version: from offset 0 on, each time after the last record that it
-got. Answers are judged as bytes and as records.
+A reading begins at offset 0, and continues after the last record of each answer, like a client of
+that version. Answers are judged as bytes and as records.
 
 Not here: the topics (plans.py, writing.py), the rules (rules.py)."""
 
@@ -45,12 +45,12 @@ class Case:
     limit: str
     findings: list[Finding] = field(default_factory=list)
     bytes_sent: int = 0  # of records, by the broker
-    bytes_again: int = 0  # of those, after the last whole message, so they are sent again
+    bytes_again: int = 0  # of those, bytes after the last whole message, which are sent again
 
 
 def cases(cluster: Cluster, written: Written) -> Iterator[Case]:
-    """The topic in each offered version, with each limit. A version is not asked again after it got
-    no answer in time. ConformanceError: the broker has gone."""
+    """The topic in each offered version, with each limit. Once a version was not answered in time,
+    it is not tried again. ConformanceError: the broker is gone."""
     first = written.first_size
     for version in cluster.offers(ApiKey.Fetch):
         # Old formats are larger: the first batch fits into twice its size, and 1 KB.

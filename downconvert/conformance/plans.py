@@ -114,8 +114,8 @@ _ODD: Final = (
 
 
 def _repeated(number: int) -> Batch:
-    """Keys that are repeated in each batch. Every fourth batch has one key of its own, which stays.
-    So batches of one record are left, with none at all between them."""
+    """A batch of keys that all batches repeat. Every fourth batch also has a key of its own. After
+    compaction, each of these has one record left, and the batches in between have none."""
     own = (b"own-%d" % number,) if number % 4 == 0 else ()
     keys = (*(b"key-%d" % key for key in range(10)), *own)
     time = START + 10_000 * number

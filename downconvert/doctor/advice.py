@@ -19,7 +19,7 @@ class Advice:
     """A row of the table."""
 
     name: str  # of the client, in common use
-    what: str  # to do
+    what: str  # the advice: what to do
     software: str = ""  # pattern of the name that it gives itself
     client_id: str = ""  # pattern of the client id
     below: tuple[int, ...] = ()  # only releases before this one; empty: all

@@ -1,7 +1,7 @@
 """Finds the clients that would break with each release of Kafka 4, with advice.
 
-A client breaks if it was seen with a request in a version that the release refuses. If no such
-request was seen, this proves nothing, because evidence covers a limited time.
+A client breaks if it has sent a request in a version that the release refuses. If the evidence has
+no such request, this proves nothing, because evidence covers a limited time.
 
 Not here: the versions (releases.py), the advice (advice.py), the output (the command)."""
 
@@ -114,7 +114,7 @@ def _software(keys: Iterable[ClientKey]) -> dict[tuple[str, str], str]:
     may come from another client, because a client with pinned versions does not name itself."""
     named: dict[tuple[str, str], set[str]] = {}
     for key in keys:
-        # Without a client id or an address, it may be any client.
+        # Requests without a client id or an address may come from any client.
         if key.software and key.client_id not in ("", OTHERS) and key.address:
             named.setdefault((key.client_id, key.address), set()).add(key.software)
     return {who: names.pop() for who, names in named.items() if len(names) == 1}

@@ -1,8 +1,8 @@
 """Requests from the bytes that a client sends on one connection.
 
-Only the head of a request is kept, however large it is. The rest is skipped, even if it was not
-captured. If lost bytes contained the beginning of a request, the next one is searched for at the
-beginning of a segment, and must look like one.
+Only the head of a request is kept, however large the request is. The rest is skipped, even if it
+was not captured. After lost bytes, the next request is searched for: it must be at the beginning of
+a segment, and look like a request.
 
 Not here: the order of bytes (streams.py)."""
 
@@ -20,7 +20,7 @@ _LENGTH: Final = Struct(">h")  # of the client id, -1 for null
 HEAD: Final = 768  # bytes of a request that are kept: client id, and ApiVersions' two strings
 SIZE_MIN: Final = _PREFIX.size - 4
 SIZE_MAX: Final = 100 * MiB  # bytes: socket.request.max.bytes, by default
-TLS: Final = b"\x16\x03"  # the beginning of a TLS handshake; as a request it would have 369 MB
+TLS: Final = b"\x16\x03"  # the beginning of a TLS handshake; as a request's size it means 369 MB
 CLIENT_IDS_MAX: Final = 16  # of a connection; a client has one
 SOFTWARE_SINCE: Final = 3  # the first version of ApiVersions with the client's software
 
@@ -161,13 +161,13 @@ def _client_id(head: bytes) -> tuple[str, int] | None:
     start = _PREFIX.size + _LENGTH.size
     end = start + max(0, length)
     if end > len(head) and len(head) < 4 + HEAD:
-        return None  # it would be longer than its request
+        return None  # the client id would be longer than the request
     return head[start:end].decode("utf-8", "replace"), end
 
 
 def _software(head: bytes, position: int) -> tuple[str, str] | None:
     """Name and version from an ApiVersions request. None if they cannot be read."""
-    if position >= len(head) or head[position]:  # tagged fields of the header: nobody sends any
+    if position >= len(head) or head[position]:  # no client sends tagged fields in the header
         return None
     position += 1
     parts = []

@@ -114,7 +114,7 @@ class Evidence:
 
 
 def _is_enough(beginning: bytes | bytearray) -> bool:
-    """Whether these bytes show the kind: a file that grows may grow slowly."""
+    """Whether these bytes suffice to find the kind. A growing file may be small for a long time."""
     if len(beginning) >= BEGINNING or bytes(beginning[:4]) in CAPTURES:
         return True
     return b"\n" in beginning and len(beginning.strip()) > 1

@@ -7,7 +7,7 @@ used if the first is missing. Exporters name metrics and labels in different way
 `kafka_network_RequestMetrics_Count{name="DeprecatedRequestsPerSec",...}`), so case and underscores
 are ignored.
 
-The page has no client ids and no addresses, and a counter begins with its broker."""
+The page has no client ids and no addresses. Counters begin when the broker starts."""
 
 import math
 import re

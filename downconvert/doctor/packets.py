@@ -15,7 +15,7 @@ RAW: Final = {12, 14, 101, IPV4, IPV6}
 _ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
 _VLAN: Final = {0x8100, 0x88A8, 0x9100}
 TAGS_MAX: Final = 8
-# Before a packet: the position of the EtherType, and that of the packet.
+# By link type: the position of the EtherType, and that of the IP packet.
 _LINK: Final = {ETHERNET: (12, 14), LINUX_SLL: (14, 16), LINUX_SLL2: (0, 20)}
 _TCP: Final = 6
 _FRAGMENT: Final = 44
@@ -84,7 +84,7 @@ def _ipv4(data: bytes, start: int, problems: Problems) -> Segment | None:
     if fragment & 0x3FFF:
         problems.add("packets in fragments")
         return None
-    # 0 if the network card splits the packet, and then writes the size
+    # The size is 0 if the network card splits the packet: it fills in the sizes then.
     end = start + size if size else len(data)
     source, target = (".".join(map(str, data[start + at : start + at + 4])) for at in (12, 16))
     return _tcp(data, start + header, end, source, target)

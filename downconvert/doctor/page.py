@@ -33,7 +33,7 @@ NOTES: Final = (
 class Heading:
     """The sources and times, for the head of the page."""
 
-    sources: Sequence[str]  # one each, with its kind
+    sources: Sequence[str]  # a text for each source, with its kind
     problems: Sequence[str]
     release: str
     command: str

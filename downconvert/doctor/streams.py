@@ -1,4 +1,4 @@
-"""The bytes that clients sent, in order: TCP as a bystander sees it.
+"""The bytes that clients sent, in order, reassembled from captured TCP segments.
 
 Segments arrive late, twice, overlapping, or never. An early segment is kept until those before it
 have arrived. If too much is kept, the missing ones count as lost. The number of connections and of
@@ -29,7 +29,7 @@ Received: TypeAlias = tuple[str, RequestHead]  # a client's address, and its req
 
 class _Piece(NamedTuple):
     data: bytes
-    size: int  # as sent; uncaptured bytes are lost
+    size: int  # bytes that were sent; those that were not captured are lost
 
 
 class _Stream:

@@ -1,7 +1,7 @@
 """A position in untrusted bytes, which only moves forward, by `take`, and never past the end.
 
-A length or a count in the bytes allocates nothing. Every error is of the cursor's own type, and has
-a description and a position.
+A length or a count in the bytes allocates nothing. Every error is an UnreadableRecordError, with a
+description and a position.
 
 Not here: the data types (primitives.py; for requests, protocol/decoder.py)."""
 

@@ -92,13 +92,13 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group when its generation was complete, or when its last member had left."""
+    """A group at the time when a generation was complete, or when its last member had left."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
-    time: int  # milliseconds since the epoch of that moment
+    time: int  # when that was, in milliseconds since the epoch
     members: tuple[StoredMember, ...] = ()
 
 
@@ -113,7 +113,8 @@ class RecordKey(NamedTuple):
 
 
 def read_key(data: bytes) -> RecordKey | None:
-    """None: a kind of record that is not kept here. UnreadableRecordError: it is damaged."""
+    """The subject of a record. None: a kind of record that is not read here. UnreadableRecordError:
+    the key is damaged."""
     cursor = Cursor(memoryview(data))
     version = number(cursor, INT16)
     if version in OFFSET_KEYS:
@@ -126,7 +127,7 @@ def read_group_key(data: bytes) -> tuple[str, str] | None:
     """The group id of a record, and Kafka's name for such records, also for those of later
     protocols.
 
-    None: it is an offset's, or of an unknown type. UnreadableRecordError as above."""
+    None: the record is an offset, or of an unknown type. UnreadableRecordError as above."""
     cursor = Cursor(memoryview(data))
     version = number(cursor, INT16)
     name = GROUP_NAME if version == GROUP_KEY else LATER_KEYS.get(version)

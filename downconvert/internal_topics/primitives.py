@@ -17,7 +17,8 @@ INT64: Final = Struct(">q")
 
 
 def number(cursor: Cursor, kind: Struct) -> int:
-    """UnreadableRecordError: the record ends before it. This holds for all functions below, too."""
+    """A number. UnreadableRecordError: the record ends too early. All functions below raise it,
+    too."""
     value: int = kind.unpack_from(cursor.data, cursor.take(kind.size))[0]
     return value
 

@@ -116,7 +116,8 @@ class Transaction:
     def with_producer_id(
         self, producer_id: int, last_epoch: int, timeout_ms: int, now: int
     ) -> "Transaction":
-        """After InitProducerId, if this producer's epochs are exhausted."""
+        """After InitProducerId with a new producer id, because the epochs of this one are
+        exhausted."""
         return replace(
             self.with_epoch(0, last_epoch, timeout_ms, now),
             producer_id=producer_id,
@@ -133,14 +134,14 @@ class Transaction:
         )
 
     def prepared(self, now: int, *, commits: bool, fences: bool = False) -> "Transaction":
-        """The outcome is decided. `fences`: without the producer, whose epoch is old from now
-        on."""
+        """After the decision to commit or abort. `fences`: the producer did not ask for it, and its
+        epoch is old from now on."""
         step = self._step(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now)
         epoch = min(self.epoch + 1, EPOCH_MAX)
         return replace(step, epoch=epoch, last_epoch=NO_EPOCH) if fences else step
 
     def completed(self, now: int) -> "Transaction":
-        """All markers are written."""
+        """After all markers were written."""
         commits = self.state is State.PREPARE_COMMIT
         step = self._step(State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT, now)
         step = replace(step, partitions=frozenset())

@@ -108,7 +108,7 @@ def write_value(one: Transaction) -> bytes:
 
 def _written_partitions(one: Transaction) -> bytes:
     if one.state is State.EMPTY:
-        return INT32.pack(-1)  # as Kafka says that there can be none
+        return INT32.pack(-1)  # null, as Kafka writes it: in this state there are no partitions
     topics: defaultdict[str, list[int]] = defaultdict(list)
     for topic, index in sorted(one.partitions):
         topics[topic].append(index)

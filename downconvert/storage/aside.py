@@ -24,8 +24,8 @@ from .segments.segment import Segment
 SUFFIX: Final = ".aside"
 WINDOW_SIZE: Final = MiB  # bytes
 
-# Bytes may look like the heads of many large batches. The search ends after wrong checksums over
-# this many bytes. The bytes are then kept.
+# Bytes may look like the heads of many large batches. After comparing checksums of this many bytes
+# without a match, the search ends, and the bytes are kept.
 VERIFIED_MAX: Final = 256 << 20
 
 
@@ -68,8 +68,8 @@ def copy_aside(segment: Segment, position: int, files: Files) -> Path:
 
 
 def holds_batch(segment: Segment, position: int) -> bool:
-    """Whether a whole batch begins anywhere after `position`, with an offset and checksum that are
-    valid for a batch of this segment."""
+    """Whether any whole batch begins after `position`, with a right checksum and an offset that
+    belongs to this segment."""
     records = segment.slice(position, segment.size)
     left = VERIFIED_MAX
     for at, piece in _windows(records, BATCH_HEADER_SIZE - 1):

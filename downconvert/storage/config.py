@@ -83,7 +83,7 @@ class LogConfig:
         given: dict[str, Any] = {}
         for name in INTEGERS & settings.keys():
             given[name.replace(".", "_")] = int(settings[name])
-        if "segment_index_bytes" in given:  # Kafka accepts less, and rounds it up to an entry
+        if "segment_index_bytes" in given:  # Kafka rounds smaller values up to one entry
             given["segment_index_bytes"] = max(INDEX_SIZE_MIN, given["segment_index_bytes"])
         if "retention_bytes" in given:  # in Kafka every negative value means no limit
             given["retention_bytes"] = max(-1, given["retention_bytes"])

@@ -24,8 +24,7 @@ from .segments.segment import Segment
 from .segments.segments import Segments
 from .segments.tail import Tail, next_offset_of
 
-# How often a refresh starts over because files are gone. Brokers delete and clean only
-# occasionally.
+# How often a refresh starts over because files are gone. Brokers rarely delete and clean.
 ATTEMPTS: Final = 8
 
 NO_FILE: Final = b"\xff" * STAMP_SIZE  # the stamp of a missing file
@@ -174,8 +173,8 @@ class Follower:
     def _has_other_ends(self, stamps: list[bytes]) -> bool:
         """Whether segments have been added or removed at the beginning or the end.
 
-        A change within the clock tick of the last listing does not change the directory's time. But
-        the names of files that may have appeared or disappeared are known."""
+        A change within the clock tick of the last listing does not change the directory's time. So
+        the files that may have appeared or disappeared are checked by name."""
         if not stamps:
             return False
         first, last, following = stamps
@@ -205,8 +204,8 @@ class Follower:
             s for s in segments if s.state is State.SWAP or s.base_offset not in gone
         )
         self.snapshots = layout.snapshots
-        # For the same reasons producers are followed again from the newest snapshot. It is near:
-        # brokers that know producers write one for each segment but the first.
+        # For the same reasons producers are followed again, from the newest snapshot. It is near
+        # the end: brokers that know producers write a snapshot for each segment but the first.
         if self.snapshots or len(self.segments) <= 1:
             self._producers.forget()
         self._tail = Tail(self.segments[-1]) if len(self.segments) else None

@@ -42,7 +42,7 @@ class Inspection:
     control_batches: int = 0
     transactional_batches: int = 0
     aborted_batches: int = 0
-    aborted_records: int = 0  # a client without isolation levels reads them all the same
+    aborted_records: int = 0  # clients without isolation levels read these, too
     records_with_headers: int | None = None  # None if not counted
     damages: list[str] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class Inspection:
 
     @property
     def counts_all(self) -> bool:
-        """Whether `records` has all: compressed old messages do not state their number."""
+        """Whether `records` counts all. Compressed old messages do not state their number."""
         return all(
             share.records or magic == V2 or codec is Codec.NONE
             for (magic, codec), share in self.shares.items()

@@ -90,9 +90,9 @@ def _check_is_gone(entry: os.DirEntry[str]) -> None:
 
 
 def check_writable(directory: Path, layout: Layout) -> None:
-    """CorruptFileError: the directory or one of its segments' files is a link, which may lead out
-    of the log directory or to another log, or a file is a directory. Such a log is read, but never
-    written."""
+    """CorruptFileError: the directory or one of its segments' files is a link, or a file is a
+    directory. A link may lead out of the log directory or to another log. Such a log is read, but
+    never written."""
     if directory.is_symlink():
         raise CorruptFileError(IS_LINK, str(directory))
     for name, reason in layout.refused.items():
@@ -100,7 +100,7 @@ def check_writable(directory: Path, layout: Layout) -> None:
 
 
 def replaced(layout: Layout, swap_end: int) -> list[int]:
-    """Base offsets of the logs that the swaps replace, whose offsets end at `swap_end`."""
+    """Base offsets of the logs that the swaps replace. `swap_end`: the end offset of the swaps."""
     swapped = [name.offset for name in layout.swaps if name.kind is Kind.LOG]
     if not swapped:
         return []

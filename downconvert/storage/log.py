@@ -196,8 +196,8 @@ class Log:
         return self._last_stable_offset()
 
     def look(self, *, stable: bool = False, again: bool = True) -> tuple[int, int, int]:
-        """Returns `start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end
-        again. All come from one refresh or, without `again`, from the last one."""
+        """Returns `start_offset`, `end_offset` and `last_stable_offset`, all from one refresh. With
+        `again=False`, uses the last refresh. Without `stable`, the third is the end again."""
         if again:
             self._view.refresh()
         end = self._view.end_offset
@@ -349,8 +349,8 @@ class Log:
         return None
 
     def _youngest(self, segment: Segment) -> int | None:
-        """The highest timestamp of a segment. None: only reading it would show that. The time index
-        of a segment has it once that is rolled, and the writer knows it before."""
+        """The highest timestamp of a segment. The time index has it after the roll, and the writer
+        knows it before. None: it can only be found by reading the segment."""
         if self._writer is not None:
             return self._writer.max_timestamp(segment)
         return None if self._view.segments.is_last(segment) else segment.max_timestamp()

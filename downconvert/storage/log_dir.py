@@ -96,7 +96,7 @@ class Logs(Mapping[TopicPartition, Log]):
         if parse_partition(path.name) != partition:
             raise ValueError(f"{partition} cannot be the name of a partition")
         if not path.is_dir():
-            # Else it would begin at the offset of a deleted log of that name.
+            # Else the new log would begin at the start offset of a deleted log of that name.
             self._session.checkpoints.forget(partition)
             self.files.make_directory(path)
             self.files.sync_directory(self._path)
@@ -133,7 +133,7 @@ class Logs(Mapping[TopicPartition, Log]):
             LOG.warning("%s cannot be removed before the next start: %s", gone, error)
         self._opened_before.discard(partition)
         self._logged.pop(partition, None)
-        with suppress(DiskFullError):  # creating a partition of that name writes the files first
+        with suppress(DiskFullError):  # `create` also forgets entries of that name
             self._session.checkpoints.forget(partition)
 
     def remove_deleted(self) -> None:
@@ -182,8 +182,8 @@ def _may_be_partition(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether it is a directory, or a dangling link. The latter is an offline partition, not a
-    missing one."""
+    """Whether the path is a directory or a dangling link. With such a link, the partition is
+    offline and not missing."""
     return path.is_dir() or (path.is_symlink() and not path.is_file())
 
 

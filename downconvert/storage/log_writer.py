@@ -61,7 +61,8 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
         self._flushed = 0
-        # Changes at a truncation and when the log is closed: rolled segments may be others then.
+        # Changes at a truncation and when the log is closed, because other rolled segments may
+        # have the same offsets then.
         self.generation = 0
         self.is_closed = False
         start = max(checkpoints.start_offset, self.segments[0].base_offset)
@@ -69,7 +70,7 @@ class LogWriter:
         if start > self.end_offset:
             self.truncate_fully_and_start_at(start)
         self.flush()
-        if len(log.report.checked) > 1:  # so that the next recovery does not read them again
+        if len(log.report.checked) > 1:  # the next recovery need not read these segments again
             self._checkpoints.raise_recovery_point(self._flushed)
 
     # --- the view
@@ -134,7 +135,7 @@ class LogWriter:
         return self._guard.look(self._active)
 
     def producers_at_end(self) -> Producers:
-        # Usually they are up to date. Without a snapshot, the first request reads the log.
+        # Usually the states are up to date. Without a snapshot, the first call reads the log.
         self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
         return self._producers
 
@@ -290,10 +291,11 @@ class LogWriter:
         try:
             while self._active.segment.base_offset > offset and len(self.segments) > 1:
                 self._drop_active()
-            self._directory.sync()  # else they might come back, after newer ones
+            self._directory.sync()  # else removed segments might come back after a crash
             self._active.truncate_to(offset)
-            self._flushed = min(self._flushed, self.end_offset)  # may be below `offset`
-            if self.end_offset < self.start_offset:  # within a removed batch
+            # The end may be below `offset`, because whole batches are removed.
+            self._flushed = min(self._flushed, self.end_offset)
+            if self.end_offset < self.start_offset:  # the start was within a removed batch
                 self.truncate_fully_and_start_at(self.start_offset)
         finally:
             self._forget_after_end()
@@ -375,7 +377,7 @@ class LogWriter:
     # --- details
 
     def _write_snapshot(self, offset: int) -> None:
-        if self._producers.offset is None:  # never read: an empty file hides producers
+        if self._producers.offset is None:  # not read yet: an empty snapshot would hide producers
             return
         self._directory.write_snapshot(offset, self._producers.states)
 

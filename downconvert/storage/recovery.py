@@ -103,9 +103,9 @@ class RecoveredLog:
     # --- files
 
     def _set_damaged_swaps_aside(self, layout: Layout) -> bool:
-        """Sets damaged `.swap` files aside. A cleaner's file is complete before it becomes a swap,
-        so an incomplete one does not replace an existing segment. A swap with other offsets is not
-        a segment of this log."""
+        """Sets damaged `.swap` files aside. A cleaner's file is complete before it becomes a swap.
+        So an incomplete swap must not replace a segment, and a swap with offsets below its name is
+        no segment of this log."""
         found = False
         for name in layout.swaps:
             live = self.path / file_name(name.offset, Kind.LOG)
@@ -207,7 +207,7 @@ class RecoveredLog:
         for offset in [offset for offset in self.snapshots if offset > self.end_offset]:
             self._remove(file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)
-        # An epoch that begins at the end may be that of lost batches.
+        # An epoch that begins at the end may belong to lost batches.
         end = self.end_offset + clean
         self.epochs = [entry for entry in self.epochs if entry.start_offset < end]
         if self.epochs != self._epochs_before:
@@ -215,7 +215,8 @@ class RecoveredLog:
 
 
 def _holds_its_offsets(segment: Segment) -> bool:
-    """Whether no batch before the first damage has an offset below that in the segment's name."""
+    """Whether all batches before the first damage have offsets from the segment's base offset
+    on."""
     headers = segment.slice(0, segment.size).batches()
     try:
         return all(header.last_offset >= segment.base_offset for header in headers)

@@ -86,8 +86,8 @@ class SegmentDirectory:
         self._finish_swaps()
 
     def _finish_swaps(self) -> None:
-        """Gives the files of replaced segments their names. A `.swap` file counts as well, so a
-        DiskFullError, on file systems where a new name needs space, does no harm."""
+        """Gives the files of replacing segments their final names. On some file systems this needs
+        space. A DiskFullError does no harm, because `.swap` files count as well."""
         for segment in list(self._swaps):
             if segment in self.segments:
                 self._rename(segment.base_offset, State.SWAP, State.LIVE)

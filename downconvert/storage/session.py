@@ -39,7 +39,8 @@ class DirectoryLock:
     def release(self) -> None:
         if self._file >= 0:
             file, self._file = self._file, -1
-            # Closed first: it would end the lock of another thread that takes the directory now.
+            # The file is closed before the name is free: closing it ends all locks of this process
+            # on the file, also that of another thread that takes the directory next.
             os.close(file)
             del _held[self._name]
 

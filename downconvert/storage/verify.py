@@ -57,7 +57,8 @@ def _offset_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -
         index.check()
         left = iter(headers)
         header = next(left, None)
-        below = before = base_offset - 1  # before the batch; in the last entry
+        # The highest offset before the batch, and the offset in the previous entry.
+        below = before = base_offset - 1
         position = -1
         for slot in range(len(index)):
             offset, at = index.entry(slot)
@@ -83,7 +84,7 @@ def _time_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -> 
         index.check()
         left = iter(headers)
         header = next(left, None)
-        youngest = -1  # before the batch
+        youngest = -1  # the highest timestamp before the batch
         previous = (-1, base_offset)
         for slot in range(len(index)):
             timestamp, offset = index.entry(slot)

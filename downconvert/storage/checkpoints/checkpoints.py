@@ -30,7 +30,7 @@ class Checkpoints:
         self._files = files
         self._lock = RLock()
         self._behind: set[str] = set()  # files with obsolete entries, because the disk was full
-        self._is_waiting = False  # until a block of `together` ends
+        self._is_waiting = False  # whether writes wait for the end of a block of `together`
         self._offsets = {name: _read(directory / name) for name in NOTED}
 
     def of(self, partition: TopicPartition) -> "PartitionCheckpoints":
@@ -40,7 +40,7 @@ class Checkpoints:
         return max(0, self._offsets[name].get(partition, 0))
 
     def set(self, name: str, partition: TopicPartition, offset: int) -> None:
-        """Returns when it is synced."""
+        """Notes an offset. Returns when it is synced."""
         with self._lock:
             offsets = self._offsets[name]
             if offsets.get(partition, 0) != offset:
@@ -108,8 +108,8 @@ class PartitionCheckpoints:
         self._all.set(CLEANER_POINTS, self._partition, offset)
 
     def lower_cleaner_point(self, offset: int) -> None:
-        """If the disk is full, the file keeps the higher offset. Readers compare it with the log's
-        end."""
+        """Lowers the offset. If the disk is full, the file keeps the higher one. Readers compare it
+        with the log's end."""
         with suppress(DiskFullError):
             if self.cleaner_point > offset:
                 self.set_cleaner_point(offset)
@@ -118,8 +118,8 @@ class PartitionCheckpoints:
         self._all.set(RECOVERY_POINTS, self._partition, offset)
 
     def raise_recovery_point(self, offset: int) -> None:
-        """If the disk is full, the file keeps the lower offset. Recovery then reads more, and
-        nothing is lost."""
+        """Raises the offset. If the disk is full, the file keeps the lower one. Recovery then reads
+        more, and nothing is lost."""
         with suppress(DiskFullError):
             self.set_recovery_point(offset)
 

@@ -48,8 +48,9 @@ class LeaderEpochs:
     def add(self, headers: Sequence[BatchHeader]) -> None:
         """Adds the epochs of batches before they are appended. DiskFullError: nothing changed.
 
-        An epoch without records is removed if a batch of an older epoch is appended where it began:
-        its leader now follows one that never knew of it [LeaderEpochFileCache.assign]."""
+        An epoch without records is removed if a batch of an older epoch is appended at its start
+        offset. That happens if the epoch's leader becomes a follower of a broker that never knew of
+        the epoch [LeaderEpochFileCache.assign]."""
         if self._is_written and self._entries:
             latest = self._entries[-1].epoch
             if set(map(LEADER_EPOCH, headers)) == {latest}:

@@ -1,8 +1,8 @@
 """The start offset of a log, and whether it is in the checkpoint.
 
-Removing the oldest records must work on a full disk, where a new start offset cannot be written.
-The start offset is then written later. After a crash before that, removed records of the first
-segment may be back. This also happens in Kafka, which writes the start offset once a minute."""
+Removing the oldest records must work on a full disk, where a new start offset cannot be written. It
+is then written later. If the machine crashes before that, removed records of the first segment may
+come back. This also happens in Kafka, which writes the start offset once a minute."""
 
 from contextlib import suppress
 

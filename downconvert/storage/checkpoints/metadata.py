@@ -33,7 +33,7 @@ class MetaProperties:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """None if there is no file: brokers before 0.9 wrote none."""
+    """Reads the file. None if it does not exist: brokers before 0.9 wrote none."""
     path = directory / META_PROPERTIES
     try:
         text = read_file(path).decode("latin-1")  # as Java reads properties

@@ -19,8 +19,7 @@ from .retention import youngest
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """The offsets between which a log is dirty and may be cleaned. Sizes of segments are in
-    bytes."""
+    """The dirty offsets of a log that may be cleaned. Sizes of segments are in bytes."""
 
     first_dirty: int
     end: int
@@ -67,7 +66,7 @@ def cleanable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -
 
 
 def _first_dirty(log: Log) -> int:
-    """The cleaner's checkpoint, if it is within this log."""
+    """The first dirty offset: the cleaner's checkpoint, if it is within this log."""
     start = max(log.start_offset, log.segments[0].base_offset)
     point = log.writer.cleaner_point
     return point if start <= point <= log.end_offset else start

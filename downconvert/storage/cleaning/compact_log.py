@@ -1,9 +1,9 @@
 """Compacts a log that is open for writing, in steps: all of it except the active segment.
 
-A pass reads as many keys of the dirty part as fit the offset map. Then it cleans all segments up to
-there, in groups that fit into one segment, each group into `.cleaned` files. When these are synced
-they become `.swap` files, replace the group, and get their final names. Recovery completes or
-undoes an interrupted pass (layout.py). If the map was full, another pass continues from there.
+A pass reads as many keys of the dirty part as fit into the offset map. Then it cleans all segments
+up to there, in groups that fit into one segment. Each group is written to `.cleaned` files. When
+these are synced, they become `.swap` files, replace the group, and get their final names. Recovery
+completes or undoes an interrupted pass (layout.py). If the map was full, another pass continues.
 
 The log may be read, appended to and cut at its beginning between two steps, and by other threads
 during one. Rolled segments do not change, and the log itself is touched only briefly, while `lock`
@@ -152,7 +152,7 @@ class Compaction:
         first = group[0]
         cleaned = Segment(first.path().parent, first.base_offset, OpenFiles(), State.CLEANED)
         with self._lock:
-            self._check(group)  # else the directory may be another log's by now
+            self._check(group)  # the directory may belong to another log by now
             for kind in SEGMENT_KINDS:  # an earlier attempt may have been interrupted
                 self._files.remove(cleaned.path(kind))
             writer = SegmentWriter(cleaned, 0, first.base_offset, self._config, self._files)
@@ -172,7 +172,7 @@ class Compaction:
         except BaseException:
             writer.abandon()
             cleaned.release()
-            if not self._log.writer.is_closed:  # else the directory may be another log's
+            if not self._log.writer.is_closed:  # else the directory may belong to another log
                 with suppress(OSError, StorageError):  # recovery removes the rest
                     for kind in SEGMENT_KINDS:
                         self._files.remove(cleaned.path(kind))

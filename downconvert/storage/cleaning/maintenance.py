@@ -22,7 +22,7 @@ from .compaction import CompactionCount
 from .offset_map import BUFFER_SIZE
 from .retention import Removable, removable
 
-# Segments that one step removes. Each takes a few system calls, while the lock is held.
+# Segments that one step removes. The lock is held meanwhile, and each takes a few system calls.
 REMOVED_MAX: Final = 16
 
 
@@ -113,8 +113,8 @@ class Maintenance:
         bound: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`buffer_size`: bytes of the cleaner's offset map. `bound`: returns an offset, such as the
-        high watermark. Nothing is removed or cleaned from there on. None if there is no such
-        offset. It is called with the lock held."""
+        high watermark, from which on nothing is removed or cleaned; None means no bound. It is
+        called with the lock held."""
         self._log = log
         self._buffer_size = buffer_size
         self._lock = lock

@@ -1,8 +1,8 @@
 """The last offset of each key, in memory of a fixed size: Kafka's SkimpyOffsetMap.
 
-Keys are stored as digests of 16 bytes, so two keys collide about once in 2^128. Each key takes 24
-bytes, whatever its size. A nearly full map accepts no more keys. The cleaner then cleans up to
-there, and cleans the rest in another pass."""
+Keys are stored as digests of 16 bytes, so two keys collide with a probability of about 2^-128. Each
+key takes 24 bytes, whatever its size. A nearly full map accepts no more keys. The cleaner then
+cleans with the keys that it has, and cleans the rest in another pass."""
 
 import mmap
 from hashlib import blake2b
@@ -66,8 +66,8 @@ class OffsetMap:
         self._map.close()
 
     def _find(self, low: int, high: int) -> int:
-        """The position of a key's slot, or of the free slot that it would get. There is always
-        one."""
+        """The position of a key's slot, or of the free slot that it would get. The map always has a
+        free slot."""
         table, slots = self._table, self._slots
         slot = low % slots
         while True:

@@ -27,9 +27,9 @@ class Removable:
 def segments_to_remove(
     sizes: Sequence[int], timestamps: Iterable[int], config: LogConfig, now: int
 ) -> Removable:
-    """Applies the rules to segments with these sizes in bytes and youngest records. If all are
-    removed, the caller must begin a new one. Times are in milliseconds. `timestamps` are read up to
-    the first segment that stays."""
+    """Applies the rules to segments with these sizes in bytes, and these timestamps of their
+    youngest records. If all are removed, the caller must begin a new segment. Times are in
+    milliseconds. `timestamps` are read up to the first segment that stays."""
     if not config.is_deleted:
         return Removable(0, "")
     by_time = 0

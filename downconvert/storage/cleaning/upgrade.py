@@ -96,8 +96,8 @@ def _batches(records: Records, count: UpgradeCount, record_size_max: int | None)
 
 
 def _fit_together(group: list[Record], record: Record) -> bool:
-    """Whether a record fits the batch: offsets rise, and not too far; under LogAppendTime all have
-    one timestamp."""
+    """Whether a record may join the batch: its offset is above the others, but not too far, and
+    under LogAppendTime it has their timestamp."""
     before = group[-1]
     if not before.offset < record.offset <= group[0].offset + OFFSET_DELTA_MAX:
         return False

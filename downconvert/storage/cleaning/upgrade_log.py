@@ -46,7 +46,7 @@ class UpgradeError(StorageError):
 
 @dataclass(slots=True)
 class Upgrade:
-    """The results by the names of the partitions' directories."""
+    """The results of an upgrade, by the names of the partitions' directories."""
 
     partitions: dict[str, UpgradeCount] = field(default_factory=dict)
 

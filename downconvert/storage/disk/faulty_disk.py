@@ -1,8 +1,8 @@
 """A disk that fails: it loses unsynced data when the machine is killed, is full, or has I/O errors.
 
 Operations are applied to real files below a directory, so that these can be mapped and read. The
-disk tracks which data was synced. The machine is killed (`Killed`) at a given operation. If that is
-a write, in the middle of it. `survivors` then makes a directory as it might be found afterwards.
+disk tracks which data was synced. The machine is killed (`Killed`) at a given operation, or in the
+middle of it if it is a write. `survivors` then makes a directory as it might be found afterwards.
 Some unsynced pages are lost, sizes are between the old and the new ones, and only the first changes
 to names are kept.
 

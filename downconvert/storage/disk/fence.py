@@ -4,7 +4,7 @@ When a sync fails, the system may have dropped the pages that it could not write
 only once: the next sync of the same file succeeds, and the lost data would count as flushed. So no
 operation follows the first failure. As in Kafka (LogDirFailureChannel), the directory goes offline:
 every later change is refused, and neither recovery points nor the mark of a clean shutdown are
-written. The next start reads all data again that may not be on the disk.
+written. At the next start, recovery reads all data that may not be on the disk.
 
 A full disk is not such a failure: the incomplete write is cut off, and there may be space later.
 
@@ -38,7 +38,7 @@ class FencedFiles:
         self._files = files
         self.reason: str | None = None
         self.full_count = 0
-        self._full: dict[str, int] = {}  # bytes to write, by file for which there was no space
+        self._full: dict[str, int] = {}  # by file that found no space, the bytes to write
 
     # --- Files
 
@@ -112,10 +112,10 @@ class FencedFiles:
             self._full[error.path] = size
 
     def has_room(self, path: Path, size: int) -> None:
-        """Notes that `size` bytes were written. If a file had failed with more, it is still
-        full."""
+        """Notes that `size` bytes were written to a file. If a larger write to it had failed, it
+        still counts as full."""
         if self._full and size >= self._full.get(str(path), size + 1):
-            # `look_for_room` of another thread may have found room for all files since.
+            # Another thread's `look_for_room` may have found space for all files since.
             was_full = self._full.pop(str(path), None) is not None
             if was_full and not self._full:
                 LOG.warning("%s has room, and is written again", path)
@@ -126,7 +126,7 @@ class FencedFiles:
         return next(iter(self._full.copy()), None)
 
     def look_for_room(self) -> None:
-        """Tests for space, in case no later write to the files that had none would show it."""
+        """Tests for space. It is needed for files that nobody writes to any more."""
         if self.reason is not None:
             return
         path, size = self._directory / PROBE, min(max(self._full.values(), default=0), PROBE_MAX)

@@ -35,10 +35,9 @@ def written_max() -> int:
 
 
 class WrittenFiles:
-    """Counts the files that are open for writing. Above the maximum, a writer closes its files
-    after each append, and opens them for the next one.
-
-    So no writer closes the files of another writer, which may be writing."""
+    """Counts the files that are open for writing. Above the maximum, a writer closes its own files
+    after each append, and opens them for the next one. It never closes those of another writer,
+    which may be in use."""
 
     __slots__ = ("_lock", "_max", "count", "has_room")
 

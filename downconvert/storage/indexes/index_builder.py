@@ -39,8 +39,8 @@ class IndexBuilder:
     )
 
     def __init__(self, open_indexes: OpenIndexes, base_offset: int, interval_bytes: int) -> None:
-        """Continues after the existing entries, whose contents `continue_from` states. Bytes before
-        a reopening are not counted."""
+        """Continues after the existing entries. Call `continue_from` with their contents. Bytes
+        before a reopening are not counted."""
         self._open = open_indexes
         self._opened: tuple[OffsetIndex, TimeIndex] | None = None
         self._interval = interval_bytes
@@ -82,8 +82,9 @@ class IndexBuilder:
         self._bytes_since_entry += header.size
 
     def _has_place_for(self, header: BatchHeader) -> bool:
-        # An index that lacks entries is only slower. Segments are rolled before an index is full.
-        # Offsets decrease only in a damaged segment with valid checksums.
+        # Without an entry, lookups are only slower. There is no place for one in a full index,
+        # before which segments are rolled, or if offsets decrease, as in a damaged segment with
+        # valid checksums.
         lowest = self.offsets.last_offset + 1 if len(self.offsets) else self.offsets.base_offset
         rises = header.last_offset >= lowest
         return rises and self.max_timestamp_offset >= self.times.last[1] and not self.is_full
@@ -93,7 +94,7 @@ class IndexBuilder:
 
     def finish(self) -> None:
         """Ends a rolled or closed segment: adds its highest timestamp, and trims the files."""
-        self.is_synced = False  # the new sizes are not synced, and recovery skips rolled segments
+        self.is_synced = False  # for the new sizes: recovery does not check rolled segments
         if self.max_timestamp > self.times.last[0]:
             self.times.append(self.max_timestamp, self.max_timestamp_offset, last=True)
         self._trim()

@@ -1,8 +1,8 @@
 """Remembers positions in a segment without an offset index, such as a lone copy of a log file.
 
 To find an offset, such a file is scanned header by header from its beginning. Scans note positions
-at intervals, and later scans begin there. If a consumer reads through a segment, each header is
-then read once, instead of all earlier headers at each fetch.
+at intervals, and later scans begin there. For a consumer that reads through a segment, each header
+is then read once. Without positions, each fetch would read all earlier headers.
 
 Not here: the index that a broker keeps (offset_index.py), the choice between them (segment.py)."""
 

@@ -20,7 +20,7 @@ WARM_SIZE: Final = 8192  # bytes; Kafka's number: small enough to stay in memory
 
 # A reader that stays in the cold part (catching up, looking up timestamps) soon uses most of its
 # pages. From then on every sixteenth key is kept in memory, and a lookup uses one page, not ten.
-# Before that, reading them all would cost more than it saves.
+# For fewer searches, reading these keys would cost more than it saves.
 MARKS_AFTER: Final = 64  # searches of the cold part
 MARK_EVERY: Final = 16  # entries
 assert MARK_EVERY * 12 % KEY.size == 0  # an entry of a time index has 12 bytes

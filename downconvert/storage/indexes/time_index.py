@@ -1,9 +1,9 @@
 """The time index of a segment: it maps a timestamp to the offset where a scan for it begins.
 
-An entry is the highest timestamp so far (8 bytes) and the offset (relative to the segment's, 4
-bytes) of its batch. Timestamps rise, offsets do not decrease. A rolled segment's last entry has its
-highest timestamp. Brokers before 0.10.1 have no such file. It has no entries if records have no
-timestamps.
+An entry is the highest timestamp so far (8 bytes), and the offset of its batch (relative to the
+segment's, 4 bytes). Timestamps rise, offsets do not decrease. The last entry of a rolled segment
+has the segment's highest timestamp. Without timestamps in records, the file has no entries. Brokers
+before 0.10.1 have no such file.
 
 Not here: adding entries (index_builder.py), the scan (segment.py)."""
 
@@ -28,7 +28,7 @@ class TimeIndex(SegmentIndex):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the entry is free that is kept for the highest timestamp of a rolled
+        """Whether only one entry is free. It is kept for the highest timestamp of the rolled
         segment."""
         return self.file.count >= self.file.capacity - 1
 
@@ -76,7 +76,7 @@ class TimeIndex(SegmentIndex):
 
     @property
     def why_corrupt(self) -> str:
-        """Why its entries cannot be right; empty: Kafka's sanity check finds nothing."""
+        """Why its entries cannot be right; empty if Kafka's sanity check finds nothing."""
         last_timestamp, last_offset = self.last
         if len(self) and last_timestamp < self.entry(0)[0]:
             return "its last timestamp is below its first"

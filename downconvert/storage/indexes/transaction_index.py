@@ -24,7 +24,7 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int  # of the abort marker
-    last_stable_offset: int  # when it was aborted: the start of the next open transaction
+    last_stable_offset: int  # after the abort: the start of the oldest open transaction, if any
 
 
 def read_transactions(path: Path, base_offset: int) -> list[AbortedTransaction]:

@@ -97,7 +97,7 @@ class ProducerStates:
                 start,
             )
             return None
-        if marker is None:  # a control batch that ends no transaction, or an emptied one
+        if marker is None:  # an emptied control batch, or one that ends no transaction
             return None
         self.producers[header.producer_id] = state._replace(
             timestamp=header.max_timestamp,

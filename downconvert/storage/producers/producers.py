@@ -45,8 +45,8 @@ class Producers:
         return self.states.update(header, marker)
 
     def pass_to(self, offset: int) -> None:
-        """No batch before this offset has changed the states."""
-        if self.offset is not None:  # else the states before it were not needed yet
+        """Moves to an offset. No batch in between has changed the states."""
+        if self.offset is not None:  # else the earlier states were not needed yet
             self.offset = offset
 
     @contextmanager
@@ -102,7 +102,7 @@ class Producers:
                         entry = self.follow(records, header)
                         if entry is not None:
                             self.aborted.append(entry)
-            except CorruptRecordsError:  # as above; the rest of this segment is lost
+            except CorruptRecordsError:  # a reader gets the error; the segment's rest is lost
                 continue
         self.offset = offset
 

@@ -15,7 +15,7 @@ from .transactions import AbortedRanges
 
 Batches: TypeAlias = Iterable[tuple[FileRecords, BatchHeader]]
 
-# A limit, so that records come before the headers of all batches have been read.
+# Without a limit, the headers of all batches would be read before the first record comes.
 RUN_SIZE_MAX: Final = MiB  # bytes
 
 

@@ -1,7 +1,7 @@
-"""The offsets of consecutive batches. Some may be wrong: no checksum covers them. A right one fits
-between those of its neighbours.
+"""The offsets of consecutive batches. Some may be wrong, because no checksum covers them. A right
+offset is between those of the neighbours.
 
-Not here: reading on after a wrong one (spark/read/entries.py)."""
+Not here: continuing after a wrong offset (spark/read/entries.py)."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
@@ -14,7 +14,7 @@ NOT_RISING: Final = "offsets do not rise"
 
 
 class Rising:
-    """Batches one after the other. `after`: the offset after the last one whose offset fits."""
+    """Consecutive batches. `after`: the offset after the last batch with a fitting offset."""
 
     __slots__ = ("_before", "_last", "after")
 
@@ -23,8 +23,8 @@ class Rising:
         self._last: BatchHeader | None = None
 
     def add(self, header: BatchHeader) -> bool:
-        """Adds the next batch. False: its offset is wrong. If it shows that the offset of the batch
-        before was wrong, that one no longer counts."""
+        """Adds the next batch. False: its offset is wrong. If it shows that the previous batch had
+        a wrong offset, the previous batch no longer counts."""
         if header.base_offset >= self.after:
             self._before = self.after
         elif self._last is None or not goes_beyond(self._last, self._before, header.base_offset):
@@ -34,8 +34,8 @@ class Rising:
 
 
 def below(headers: Iterable[BatchHeader], end: int) -> Iterator[BatchHeader]:
-    """The headers of consecutive batches up to offset `end`. A single one beyond it has a wrong
-    offset and is left out."""
+    """The headers of consecutive batches up to offset `end`. A single batch beyond `end` has a
+    wrong offset and is left out. Two of them in a row are the end."""
     was_beyond = False
     for header in headers:
         is_beyond = header.base_offset >= end
@@ -47,9 +47,9 @@ def below(headers: Iterable[BatchHeader], end: int) -> Iterator[BatchHeader]:
 
 
 def in_order(headers: Iterable[BatchHeader], base_offset: int, end: int) -> Iterator[BatchHeader]:
-    """The headers of consecutive batches of a segment. `end`: where the next segment begins;
-    OFFSET_MAX: it is not known. CorruptRecordsError: the offset of the next batch is wrong, or
-    damage follows it."""
+    """The headers of consecutive batches of a segment. `end`: the base offset of the next segment;
+    OFFSET_MAX: not known. CorruptRecordsError: the next batch has a wrong offset, or damage follows
+    it."""
     after = base_offset
     for header, following in pairwise(chain(headers, [None])):
         assert header is not None
@@ -61,22 +61,24 @@ def in_order(headers: Iterable[BatchHeader], base_offset: int, end: int) -> Iter
 
 
 def limit_of(header: BatchHeader, following: BatchHeader | None, end: int) -> int:
-    """The offset below which the offsets of a batch are: that of the next batch, or of the next
-    segment, which begins at `end`. OFFSET_MAX: it is not known. A cleaner may have merged the next
-    segment into this one, so a batch may be beyond that."""
+    """A bound: the offsets of a batch are below it. It is the offset of the next batch, or `end`,
+    where the next segment begins. OFFSET_MAX: the bound is not known. (A cleaner may have merged
+    the next segment into this one, so a batch may begin after `end`.)"""
     if following is not None:
         return following.base_offset
     return OFFSET_MAX if header.base_offset >= end else end
 
 
 def goes_beyond(header: BatchHeader, after: int, limit: int) -> bool:
-    """Whether a batch has a wrong offset: it is not below `limit`, where the next one begins.
-    False: the next one may have it. `after`: the offset after the batch before."""
+    """Whether a batch has a wrong offset, because it is not below `limit`, where the next batch
+    begins. False: the next batch may have the wrong one. `after`: the offset after the previous
+    batch."""
     return after < header.base_offset and after <= limit <= header.last_offset
 
 
 def may_have(first: BatchHeader, second: BatchHeader | None, entry: int) -> bool:
-    """Whether an entry of an offset index may lead to a v2 batch. `entry`: its offset, which is of
-    this batch, or of a later one that was appended with it. `second`: the next batch, if any."""
+    """Whether an entry of an offset index may lead to the v2 batch `first`. `entry`: the offset in
+    the entry. It belongs to this batch, or to a later one of the same append. `second`: the next
+    batch, if any."""
     is_later = second is not None and second.base_offset <= entry
     return first.base_offset <= entry and (entry <= first.last_offset or is_later)

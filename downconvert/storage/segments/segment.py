@@ -149,8 +149,8 @@ class Segment:
         return FileRecords(file, position, size, first=first)
 
     def _note(self, known: Known, offset: int, found: tuple[int, BatchHeader]) -> None:
-        """Remembers a batch. An open file is only appended to, so the batch stays where it was
-        found. Does nothing if the search has opened another file, or another thread has closed this
+        """Remembers a batch. An open file is only appended to, so the batch stays in its place.
+        Does nothing if the search has opened another file, or if another thread has closed this
         one."""
         file, batches = known
         if self._file is not file:
@@ -172,7 +172,7 @@ class Segment:
     def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
         """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
         index = self._time_index(end)
-        # Records before this entry's batch are older than the entry, so too old.
+        # Records before this entry's batch are older than the entry, so they are too old.
         hint = self.base_offset if index is None else index.lookup(timestamp)[1]
         records = self.slice_from(max(hint, start), end)
         for header in records.batches():
@@ -307,8 +307,9 @@ class Segment:
 
 
 def _following(known: Known, offset: int, end: int) -> tuple[int, BatchHeader] | None:
-    """The batch that holds `offset`, if it comes right after a known one: a consumer at the end of
-    a log mostly reads batch by batch. None: it must be searched for, or there is none."""
+    """The batch that holds `offset`, if it comes right after a known one. This is usual, because a
+    consumer at the end of a log reads batch by batch. None: the batch must be searched for, or
+    there is none."""
     file, batches = known
     for position, before in tuple(batches.values()):
         if before.last_offset + 1 == offset:
@@ -317,7 +318,7 @@ def _following(known: Known, offset: int, end: int) -> tuple[int, BatchHeader] |
                 header = next(FileRecords(file, at, max(0, end - at)).batches(), None)
             except CorruptRecordsError:  # the search reports it
                 return None
-            # In a damaged log, offsets may fall.
+            # In a damaged log, offsets may decrease.
             if header is None or min(header.base_offset, header.last_offset) < offset:
                 return None
             return at, header

@@ -100,8 +100,8 @@ class SegmentWriter:
         return self._log is not None or self._indexes.is_open
 
     def open(self) -> None:
-        """Opens all files now, for callers that must not open one later because the directory may
-        then be another log's."""
+        """Opens all files now. Some callers must not open a file later, because the directory may
+        belong to another log then."""
         self._open_log()
         self._indexes.open()
 
@@ -267,7 +267,7 @@ class SegmentWriter:
     def _cut(self, position: int, next_offset: int) -> None:
         self._is_synced = self._is_unchanged = self._is_known = False
         self._open_log().truncate(position)
-        self.segment.release()  # else readers might use old bytes for those written here
+        self.segment.release()  # else readers might get old bytes in place of those written here
         self.position, self.next_offset = position, next_offset
         self._indexes.truncate_to(next_offset)
         self._transactions.truncate_to(next_offset)

@@ -41,7 +41,7 @@ class Tail:
                 self._scan(self.position, size)
             if self.damage is None:
                 return True
-        # This is the first call, or the end is not where it was.
+        # This is the first call, or the last batch is no longer in its place.
         was_empty = not self.position
         if not (goes_on or was_empty):
             # The file was truncated, and may be as long again by now. It is reopened, so that

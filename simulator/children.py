@@ -1,8 +1,8 @@
-"""Child processes. They are started fresh, so that they share no memory with the parent, and end
-with the parent at the latest.
+"""Child processes. They are spawned and not forked, so they share no memory with the parent. They
+end with the parent at the latest.
 
-A child runs one function, whose first argument is its pipe to the parent. The function's result or
-error returns through that pipe, and so do the messages that it sends before."""
+A child runs one function. Its first argument is the pipe to the parent. The function's messages,
+and then its result or its error, return through that pipe."""
 
 import multiprocessing
 import signal
@@ -51,9 +51,9 @@ class Child:
         self._process = _SPAWN.Process(
             target=_run, args=(theirs, work, arguments), name=name, daemon=True
         )
-        # Ctrl-C goes to every process of the terminal, and only the parent must react. The signal
-        # mask is inherited; a signal in between reaches the parent after this.
-        resource_tracker.ensure_running()  # starting it would unblock the signal
+        # Ctrl-C goes to every process of the terminal, and only the parent must react. Children
+        # inherit the signal mask. A signal in between reaches the parent afterwards.
+        resource_tracker.ensure_running()  # starting it later would unblock the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()

@@ -19,8 +19,8 @@ _OFFSET: Final = Struct("=q")  # the first field of a row
 
 
 def delivered(data: bytes | bytearray | memoryview, first_offset: int) -> tuple[int, int]:
-    """The number of records with `first_offset` or a higher one, and the offset of the last one (-1
-    if there is none)."""
+    """The number of records from `first_offset` on, and the offset of the last one (-1 if there is
+    none)."""
     records = MemoryRecords(data)
     size = records.size
     rows = bytearray(_ROWS * ROW_SIZE)

@@ -97,7 +97,7 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
     result: list[tuple[float, int]] = []
     start = 0
     for bucket in range(1, buckets + 1):
-        # The last bucket ends with the line, however the division is rounded.
+        # The last bucket ends at the end of the line, however the division is rounded.
         bound = last if bucket == buckets else first + (last - first) * bucket / buckets
         end = bisect_right(times, bound)
         if end > start:

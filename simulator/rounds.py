@@ -22,7 +22,8 @@ class Rounds(Generic[T]):
     each: list[T] = field(default_factory=list)
 
     def middle(self, value: Callable[[T], float], *, higher: bool = False) -> float:
-        """The median of the rounds: always a measured value, and so one of two middle ones."""
+        """The median of the rounds. It is always a measured value, so with an even number of rounds
+        it is one of the two middle values: the higher one if `higher`."""
         return (median_high if higher else median_low)(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:

@@ -11,7 +11,7 @@ from records.record import Headers
 from records.units import KiB
 
 _USERS: Final = 100_000
-_NOTE_SIZE: Final = 256 * KiB  # of text that notes are cut from; no batch has the same part twice
+_NOTE_SIZE: Final = 256 * KiB  # of the text that notes are cut from; no batch has a part twice
 _ACTIONS: Final = ("view", "click", "search", "add", "remove", "checkout", "login", "logout")
 _CONSONANTS: Final = "bdfghklmnprstvwz"
 _VOWELS: Final = "aeiou"

@@ -56,12 +56,12 @@ class Outcome:
 
     @property
     def others(self) -> int:
-        """Records in the logs that were not promised."""
+        """The number of records in the logs that were not promised."""
         return self.committed - self.promised
 
 
 def on_every_replica(promised: int) -> str:
-    """The invariant about this number of records that may not be lost."""
+    """The invariant in words: this number of records may not be lost."""
     if promised == 0:
         return "no record was acknowledged with acks=all"
     if promised == 1:
@@ -155,7 +155,7 @@ class Cluster:
         self.timeline.after(self.faults.down_time(), start)
 
     def _check_held(self, name: TopicPartition, offset: int, why: str) -> None:
-        """InvariantError: a record is on fewer brokers than min.insync.replicas. Those that are
+        """InvariantError: a record is on fewer brokers than min.insync.replicas. Brokers that are
         down, or have lost data, count as if they had it."""
         held = maybe = 0
         for node in self.nodes:
@@ -180,7 +180,7 @@ class Cluster:
                 node.has_lost = False
 
     def _is_in_sync(self, node: Node) -> bool:
-        """Whether it is in sync for all its partitions."""
+        """Whether a broker is in sync for all its partitions."""
         return node.is_registered and all(
             node.id in self.controller.partitions[name].isr
             for name, replicas in self.assignment.items()
@@ -248,7 +248,7 @@ class Cluster:
         if producer.options.acks == 0:
             numbers.sort()
         elif not producer.options.is_idempotent:
-            numbers = list(dict.fromkeys(numbers))  # the first of those that were sent again
+            numbers = list(dict.fromkeys(numbers))  # each once, in the order of first appearance
         is_all = producer.options.acks == ALL
         expected = (
             list(range(producer.expected(name.partition))) if is_all else sorted(set(numbers))

@@ -37,7 +37,7 @@ class Consumer(SimulatedClient):
         self.positions = [0] * count
         self._max_bytes = [options.max_bytes] * count
         self._in_flight: set[int] = set()
-        self._at_leader = [False] * count  # the last replica did not have the offset yet
+        self._at_leader = [False] * count  # by partition: the follower did not have the offset yet
         self.later(self.random.uniform(0, 0.5), self._fetch)
 
     def _fetch(self) -> None:
@@ -145,7 +145,7 @@ class Consumer(SimulatedClient):
             self._check_format(records)
             for record in read(records):
                 if record.offset < self.positions[index] and self.options.version >= 4:
-                    continue  # of a batch that begins before the position
+                    continue  # the batch begins before the position
                 self._take_record(name, record.offset, record.value or b"")
         except RecordsError as error:
             raise InvariantError(f"{self.host} cannot read its records: {error}") from error
@@ -160,7 +160,7 @@ class Consumer(SimulatedClient):
         elif len(data):
             if self.options.version >= 3:
                 raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
-            self._max_bytes[index] *= 2  # the record is larger
+            self._max_bytes[index] *= 2  # the next record is larger than the limit
 
     def _check_format(self, records: MemoryRecords) -> None:
         version = self.options.version

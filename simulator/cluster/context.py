@@ -14,8 +14,8 @@ from .truth import Truth
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """assignment: the brokers of each partition's replicas. machines: by broker id. topic_id: of
-    the one topic."""
+    """What the parts share. assignment: the brokers of each partition's replicas. machines: by
+    broker id. topic_id: of the only topic."""
 
     options: ClusterOptions
     timeline: Timeline

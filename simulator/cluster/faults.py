@@ -1,7 +1,7 @@
 """The faults of a simulated cluster, and their times, drawn from the seed.
 
-An acknowledged record is on min.insync.replicas machines, and is lost if all of them lose it. So
-fewer machines than that may have lost unflushed data and not yet caught up."""
+An acknowledged record is on min.insync.replicas machines, and is lost if all of them lose it. So at
+any time, fewer machines than that may have lost unflushed data without having caught up."""
 
 from collections.abc import Callable, Sequence
 from random import Random

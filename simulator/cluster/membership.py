@@ -37,7 +37,7 @@ class Membership:
         self._context = context
         self._links: dict[int, Link] = {}
         self._isr_requests: dict[TopicPartition, IsrChange] = {}  # without a response yet
-        self._lost_disk = False  # and the controller does not know it
+        self._lost_disk = False  # whether data was lost and the controller does not know it yet
 
     def end(self, *, lost: bool) -> None:
         """Call this when the broker has died. `lost`: its machine died too, and lost unflushed
@@ -121,7 +121,7 @@ class Membership:
             return
         for name in leaderships:
             self._isr_requests.pop(name, None)
-        with suppress(StorageError):  # the disk is full: the next heartbeat brings the same
+        with suppress(StorageError):  # the disk is full: the next heartbeat brings the same leaders
             replication.assign(leaderships, context.timeline.now)
         followers = replication.followers
         for gone in self._links.keys() - followers.keys():
@@ -138,7 +138,7 @@ class Membership:
 
         def ask() -> None:
             has_news = controller.change_isr(node.id, epoch, name, change)
-            # This repeats no request, because each repetition would cause more.
+            # Nothing is requested again here, because each request would cause another one.
             self._answer(accepted if has_news else refused)
 
         def accepted() -> None:

@@ -39,7 +39,7 @@ class Network:
         self.is_uneven = False  # connections differ in speed
         self.stalls = 0.0  # how likely a response is to be delayed in a socket
         self._cut: dict[Link, float] = {}  # until when
-        self._slow: dict[Link, tuple[float, float]] = {}  # until when, by how many seconds
+        self._slow: dict[Link, tuple[float, float]] = {}  # until when, and the delay in seconds
 
     def cut(self, a: str, b: str, seconds: float) -> None:
         self._cut[frozenset({a, b})] = self.timeline.now + seconds
@@ -78,8 +78,8 @@ class Network:
 
 
 class Connection:
-    """A connection from a host to a broker, until that dies. `on_response` is called with a
-    response without its length field, and the state of the broker when it was made."""
+    """A connection from a host to a broker, until the broker dies. `on_response` is called with a
+    response without its length field, and the broker's state when the response was made."""
 
     def __init__(
         self,

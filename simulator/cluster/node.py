@@ -48,7 +48,8 @@ class Node:
         self.broker: Broker | None = None
         self.replication: Replication | None = None
         self.disk: FaultyDisk | None = None
-        self.has_lost = False  # unflushed data, since it was last in sync for all its partitions
+        # Whether unflushed data was lost since the broker was last in sync for all its partitions.
+        self.has_lost = False
         self._context = context
         self._on_death = on_death
         self._path = path
@@ -103,7 +104,7 @@ class Node:
             self._repeat(every, action)
 
     def die(self, *, power: bool = False) -> None:
-        """`power`: the power fails, so unflushed data may be lost."""
+        """Kills the broker. `power`: the power fails, so unflushed data may be lost."""
         if not self.is_up:
             return
         self.is_up = False
@@ -133,7 +134,7 @@ class Node:
             self.disk.dies_in(operations)
 
     def pause(self, seconds: float) -> None:
-        """Stops for a while, as in a long pause of a garbage collector."""
+        """Stops for a while, as in a long pause for garbage collection."""
         self._paused_until = self._context.timeline.now + seconds
 
     def flush(self) -> None:

@@ -26,7 +26,7 @@ ZSTD_SINCE: Final = 10  # version of Fetch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """acks: 0, 1 or -1 (all); linger in seconds; batch_size in records."""
+    """The options of a producer. acks: 0, 1 or -1 (all). linger: seconds. batch_size: records."""
 
     version: int
     acks: int
@@ -39,8 +39,8 @@ class ProducerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """max_bytes: of a partition, in one fetch. reads_nearby: from any replica, as with a rack-aware
-    replica selector."""
+    """The options of a consumer. max_bytes: of a partition, in one fetch. reads_nearby: it reads
+    from any replica, as with a rack-aware replica selector."""
 
     version: int
     max_bytes: int
@@ -50,7 +50,7 @@ class ConsumerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """seconds: simulated ones with faults."""
+    """The options of a run. seconds: simulated time with faults."""
 
     seed: int
     brokers: int
@@ -98,7 +98,8 @@ def options_for(
     faults: tuple[str, ...] = FAULTS,
     seconds: float | None = None,
 ) -> ClusterOptions:
-    """ValueError: there are no such faults, or too many brokers."""
+    """The options that follow from a seed. ValueError: there are no such faults, or too many
+    brokers."""
     for fault in faults:
         if fault not in FAULTS:
             raise ValueError(f"a fault is one of {', '.join(FAULTS)}, not {fault!r}")
@@ -106,7 +107,7 @@ def options_for(
         raise ValueError(f"brokers are 1 to {BROKERS_MAX}")
     random = Random(f"{seed}/options")
     replicas = min(3, brokers)
-    # Most faults in most runs, so that they interact; sometimes only a few.
+    # In most runs there are most kinds of faults, so that they interact. Sometimes there are few.
     share = random.choice((0.3, 0.7, 1.0))
     chosen = tuple(fault for fault in faults if random.random() < share)
     consumers = tuple(_consumer(random) for _ in range(random.randint(1, 3)))

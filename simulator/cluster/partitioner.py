@@ -26,6 +26,6 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions_count: int) -> int:
-    """The partition among all, with a leader or without. The mask clears the sign bit, which is not
-    the same as the absolute value."""
+    """The partition of a key. Partitions without a leader count, too. The mask clears the sign bit,
+    which is not the same as the absolute value."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions_count

@@ -23,7 +23,7 @@ CHECKED = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One seed, with its options and result. Either outcome or failure is None."""
+    """A run of one seed, with its options and result. Either outcome or failure is None."""
 
     options: ClusterOptions
     outcome: Outcome | None
@@ -38,7 +38,7 @@ class Run:
 
 
 def verdict(runs: Sequence[Run]) -> str:
-    """One sentence for all of them."""
+    """The result of all runs in one sentence."""
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     for run in runs:
         if run.failure is not None:

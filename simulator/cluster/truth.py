@@ -1,8 +1,8 @@
 """Checks the invariants of a simulated cluster, from the observations of its clients.
 
-An offset at which a client has read a record has that record for ever. A record that was
-acknowledged with acks all is in the log at the end. When it is acknowledged, and whenever a
-consumer reads it, min.insync.replicas brokers have it."""
+If a client has read a record at an offset, that offset has the same record for ever. A record that
+was acknowledged with acks all is in the log at the end. When a record is acknowledged, and whenever
+a consumer reads it, min.insync.replicas brokers have it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

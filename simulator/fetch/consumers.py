@@ -1,8 +1,8 @@
 """The reading side: consumers that fetch, read as fast as allowed, and check every byte.
 
 They run in a process of their own, so that their cost is not measured with the sender's. Each reads
-the whole log once, from another starting point. Slow ones read at a fixed rate until the others are
-done: an answer that waits for them keeps its memory in the sender."""
+the whole log once, from a different starting point. Slow ones read at a fixed rate until the others
+are done. Meanwhile their answers hold memory in the sender."""
 
 import heapq
 import selectors
@@ -25,11 +25,11 @@ _SLOW_READ: Final = 16 * KiB  # bytes at a time
 
 @dataclass(slots=True)
 class Reading:
-    """The consumers' measurements. Times are seconds. Those of fetches are of fast consumers
+    """The consumers' measurements. Times are seconds. Times of fetches are those of fast consumers
     only."""
 
     seconds: float = 0.0  # until the last fast consumer was done
-    size: int = 0  # bytes of records in the answers that all of them had read until then
+    size: int = 0  # bytes of records in the answers that all consumers had read until then
     records: int = 0
     answers: int = 0
     wrong: int = 0  # answers that differ from the planned ones
@@ -113,7 +113,7 @@ class Consumers:
                     self._read(key.data)
         self._reading.seconds = now() - started
         for consumer in self._consumers:
-            consumer.socket.close()  # slow ones within an answer, as consumers do
+            consumer.socket.close()  # slow ones in the middle of an answer, as real consumers do
         return self._reading
 
     def _ask(self, consumer: _Consumer) -> None:

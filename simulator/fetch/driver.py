@@ -21,8 +21,8 @@ from .fetches import Fetch
 
 REQUEST: Final = Struct(">i")
 ANSWER_HEAD: Final = Struct(">q")
-WRITE_BUDGET: Final = 128 * KiB  # as the broker's network threads
-TURN: Final = 0.0005  # seconds, as they
+WRITE_BUDGET: Final = 128 * KiB  # as in the broker's network threads
+TURN: Final = 0.0005  # seconds, as in these threads
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -48,7 +48,7 @@ class _Connection:
         self.head = PendingBytes()
         self.send: Send | None = None
         self.sent = 0  # bytes of this answer
-        self.waits = False  # until its channel is writable
+        self.waits = False  # for a writable channel
 
 
 class Driver:

@@ -25,7 +25,7 @@ class BatchIndex:
         self._positions = array("q")  # of each batch, and the end of the last
         self._last_offsets = array("q")
         self.damage: CorruptRecordsError | None = None
-        self.is_compressed = False  # some batch of them
+        self.is_compressed = False  # whether any batch is compressed
         end = 0
         try:
             for header in records.batches():

@@ -3,8 +3,8 @@ their answers.
 
 A consumer's next fetch begins after the last record that it read. After a complete answer, this is
 the next batch. After an answer that was cut off at a promised size, it is a record within a batch.
-So fetches depend on answers, and all answers are made once before the measurement. Every lazy
-answer is then compared with the eager one, and read as by an old client."""
+So fetches depend on answers. Therefore all answers are made once before the measurement. Each lazy
+answer is compared with the eager one, and is read like by an old client."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class Plan:
     broken: int = 0  # promises
     unlike_eager: int = 0  # answers that differ from the bytes that eager conversion sends
     endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
-    is_compressed: bool = False  # some batch of the log
+    is_compressed: bool = False  # whether any batch of the log is compressed
 
     @property
     def records(self) -> int:
@@ -119,7 +119,7 @@ def _scan(
         except (CorruptRecordsError, UnsupportedCodecError) as error:
             plan.endings[file] = _ending(error)
             index.end_before(min(error.position, fetch.position + fetch.size - 1))
-            continue  # a control batch, or one that is fetched with those before it
+            continue  # a control batch, or a batch that was fetched with earlier ones
         plan.fetches.append(fetch)
         if read_on is None:
             batch, first_offset = end, index.last_offset(end - 1) + 1

@@ -35,7 +35,7 @@ def plan_in_child(
     endings: Mapping[int, Ending],
     progress: Progress,
 ) -> Plan:
-    """`make_plan` in a child process: if an eager conversion needs more memory than there is, only
+    """`make_plan` in a child process. If an eager conversion needs more memory than there is, only
     the child ends."""
     with Child("planning", _plan, mode, list(paths), options, dict(endings)) as child:
         while not child.done:

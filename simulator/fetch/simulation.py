@@ -31,11 +31,11 @@ def simulate(
     endings: dict[int, Ending] = {}
     for mode in options.modes:
         if mode == "eager" and "lazy" in plans and not plans["lazy"].unlike_eager:
-            plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be equal
+            plans[mode] = replace(plans["lazy"], different=0, broken=0)  # a new plan would be equal
             continue
         progress = _of(step, f"{mode}: plan", size)
         plans[mode] = plan_in_child(mode, paths, options, endings, progress)
-        endings |= plans[mode].endings  # other modes must not send more than one mode can
+        endings |= plans[mode].endings  # all modes end where the first one has to
         if not plans[mode].fetches:
             raise SimulationError(_nothing(paths, endings))
     modes = _rounds(paths, options, plans, step)

@@ -95,7 +95,7 @@ class Clients:
         self._paused: list[tuple[float, int, _Client]] = []  # by resume time
         self._stats = {spec.kind: ClientStats() for spec in specs}
         self._clients = [_Client(spec, _connected(address, spec)) for spec in specs]
-        # First scans, of clients that are not slow.
+        # The number of first scans that are not done, without those of slow clients.
         self._scans_left = sum(not spec.rate for spec in specs)
 
     def run(self, parent: Parent, seconds: float) -> RunStats:

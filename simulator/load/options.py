@@ -51,7 +51,7 @@ class Group:
         return self.version < AS_ON_DISK_SINCE
 
     def version_in(self, mode: Mode) -> int:
-        """The version of Fetch. Without conversion old clients use that of current ones."""
+        """The version of Fetch. In zero-copy mode, old clients use the version of current ones."""
         if mode == "zero-copy" and self.is_old:
             return FETCH_VERSIONS[TODAYS]
         return self.version
@@ -120,7 +120,7 @@ class LoadOptions:
     clients: the releases, and how many of each.
     slow: those of them that read `rate` bytes a second.
     workload: the contents of the topic, all partitions together.
-    per_fetch: partitions in one request. Each client has so many.
+    per_fetch: partitions in one request. Each client reads this many.
     max_bytes: of a partition, for one fetch.
     pause: of current clients between an answer and their next request. They follow the end of the
     log; old ones catch up from its beginning. seconds: how long each mode is measured at least, all
@@ -181,7 +181,7 @@ class LoadOptions:
 
     @property
     def compares_ages(self) -> bool:
-        """Whether there are both old and current clients."""
+        """Whether there are both old and current clients to compare."""
         return {group.is_old for group in self.clients} == {True, False}
 
     def describe(self) -> str:

@@ -1,8 +1,8 @@
 """The parts of a conversion's CPU time: reading, decompressing, converting, compressing, sending.
 
 In a server these alternate every few microseconds, and reading a clock in between would distort
-them. So they are measured separately: the same ranges of the same log, in one thread, each time
-with one step more. The added time of a step is its share.
+them. So they are measured separately, in one thread: the same ranges of the same log are processed
+several times, each time with one step more. The added time of a step is its share.
 
 Not here: the server's own time (server.py)."""
 
@@ -53,7 +53,7 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
     if magic is None:
         return Shares()
     policy = parse_policy(options.policy)
-    # Records that are compressed again have an exact size only if they were made before the send.
+    # With exact sizes, recompressed records would be made before the send, and not be timed.
     all_of_it = replace(policy, size="estimate")
     with LogDir.open(directory) as log_dir:
         records = log_dir.logs[TopicPartition(TOPIC, 0)].read(0, RANGE_SIZE)
@@ -67,7 +67,7 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
             decompressed = _seconds(lambda: _write(plain.to_send(), nowhere))
             compressed = _seconds(lambda: _write(whole.to_send(), nowhere))
             sent = _seconds(lambda: _write(whole.to_send(), channel))
-    # From records in memory, converting includes no reading.
+    # These records are in memory, so converting them includes no reading.
     ends = [0.0, read_once, read_once + converted, decompressed, compressed, sent]
     if not _is_compressed(records):
         ends[2] = ends[3] = ends[4] = compressed
@@ -88,7 +88,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 
 def _read(records: FileRecords, chunk_size: int) -> None:
-    """Two chunks at a time, as a conversion does."""
+    """Reads two chunks at a time, as a conversion does."""
     window = memoryview(bytearray(2 * chunk_size))
     position = 0
     while position < records.size:
@@ -102,7 +102,7 @@ def _uncompressed(records: FileRecords) -> MemoryRecords:
 
 
 def _write(send: Send, channel: Any) -> None:
-    """By one call of the kernel a turn."""
+    """Writes the send, with one call of the kernel in each turn."""
     while not send.completed:
         if not send.write_to(channel, WRITE_BUDGET):
             select([], [channel], [])

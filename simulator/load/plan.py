@@ -1,7 +1,7 @@
 """Plans the requests of each client, and the answers that it must get.
 
-A client's next request begins after the last record that it read, and so depends on the answer
-before. Therefore each answer is made once before the measurement, by a broker without sockets. It
+A client's next request begins after the last record that it read, so it depends on the previous
+answer. Therefore each answer is made once before the measurement, by a broker without sockets. It
 is read as by a client of that version, and compared with an eager conversion of the same log."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,8 +46,8 @@ def shares(options: LoadOptions) -> list[tuple[int, ...]]:
 
 
 def used_shares(options: LoadOptions) -> dict[int, int]:
-    """The number of shares that are read with each version of Fetch: client n of a kind reads share
-    n, modulo their number."""
+    """By version of Fetch, the number of shares that are read with it. Client n of a kind reads
+    share n modulo the number of shares."""
     used: dict[int, int] = {}
     count = len(shares(options))
     for group in options.clients:
@@ -89,7 +89,7 @@ def _scan(broker: Broker, version: int, share: Sequence[int], max_bytes: int) ->
             _compare(broker, version, index, first_offset, max_bytes, partition.records)
             count, last_offset = delivered(partition.records, first_offset)
             if not count:
-                continue  # others have filled the answer
+                continue  # other partitions have filled the answer
             read += count
             offsets[index] = last_offset + 1
             if last_offset + 1 >= partition.high_watermark:
@@ -102,7 +102,7 @@ def _scan(broker: Broker, version: int, share: Sequence[int], max_bytes: int) ->
 
 
 def _request(version: int, offsets: Mapping[int, int], max_bytes: int) -> bytes:
-    """A frame."""
+    """The frame of a fetch."""
     header = Message(
         request_api_key=ApiKey.Fetch,
         request_api_version=version,

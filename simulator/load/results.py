@@ -90,7 +90,7 @@ class LoadRun:
         return max(0.0, served.cpu - known)
 
     def first_byte(self, percent: float) -> float:
-        """A percentile over old clients' fetches, which zero-copy mode does not convert."""
+        """A percentile over old clients' fetches. (In zero-copy mode they are not converted.)"""
         return percentile(self._of_old_clients(lambda stats: stats.first_bytes), percent)
 
     def last_byte(self, percent: float) -> float:
@@ -116,8 +116,8 @@ class LoadRun:
         return sorted(value for kind in kinds for value in values(self.kinds[kind]))
 
     def cpu(self, shares: Shares) -> dict[str, float]:
-        """CPU seconds by phase. Finding and the loop are measured. The conversion is divided in the
-        proportions that its steps have when it runs alone."""
+        """CPU seconds by phase. Finding and the loop are measured. The time of conversion is
+        divided in proportion to its steps' times in a conversion that runs alone."""
         served = self.served
         whole = served.turning
         if (converting := 1 - shares.send) > 0:  # without sending, which is measured

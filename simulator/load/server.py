@@ -32,12 +32,13 @@ from .plan import config_of
 class Served:
     """The server's measurements of its own process. Sizes are bytes, times CPU seconds.
 
-    finding: receiving requests, finding records and measuring answers, which may be most of the
-    work: records that are compressed for measuring are kept if there is space. converting: reading,
-    converting and compressing records for answers that are made as a whole. turning: the same and
-    the socket's own part, for answers that are converted while they are sent, because one call of
-    the kernel does both. sending: the socket's own part of all others. The rest of `cpu` is the
-    server's loop, and Python itself."""
+    finding: receiving requests, finding records and measuring answers. This may be most of the
+    work, because records compressed for measuring are kept if there is space.
+    converting: reading, converting and compressing records for answers that are made whole.
+    turning: the same and the socket's part, for answers that are converted while they are sent. One
+    call of the kernel does both.
+    sending: the socket's part for all other answers.
+    The rest of `cpu` is the server's loop, and Python itself."""
 
     backend: str
     idle: int
@@ -208,14 +209,14 @@ def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> 
     """Sends the parent its address and idle memory, serves until the parent sends anything, and
     returns its measurements."""
     phases = _Phases()
-    with LogDir.open(directory, writable=True) as log_dir:  # like its broker
+    with LogDir.open(directory, writable=True) as log_dir:  # as a broker opens it
         is_eager = mode == "eager"
         config = config_of(options)
         if is_eager:  # brokers that make whole answers share no conversions
             config = replace(config, conversions_kept_bytes=0)
         broker = _MeasuredBroker(log_dir, config, phases, is_eager=is_eager)
         for partition in broker.topics.partitions():
-            _ = partition.high_watermark  # opens it, as in a broker that has run for long
+            _ = partition.high_watermark  # opens the log, as in a broker that has run for long
         with Server(broker) as server:
             memory, cpu = Memory(), Cpu()
             parent.send((server.address, memory.idle))

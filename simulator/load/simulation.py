@@ -64,7 +64,7 @@ def simulate_load(
 def _rounds(
     directory: Path, options: LoadOptions, scans: Scans, step: Step
 ) -> dict[str, Rounds[LoadRun]]:
-    """By mode; and current clients alone, if there are old ones beside them."""
+    """The rounds by mode, and those of current clients alone, if there are old ones beside them."""
     names: list[str] = [*([ALONE] if options.compares_ages else []), *options.modes]
     rounds = {name: Rounds[LoadRun]() for name in names}
     of_one = replace(options, seconds=options.seconds / options.rounds)

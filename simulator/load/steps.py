@@ -19,7 +19,7 @@ class Step(NamedTuple):
     records: int
 
 
-# By the version of Fetch, and the number of the share of partitions.
+# The scans by the version of Fetch and the number of the share of partitions.
 Scans = Mapping[tuple[int, int], Sequence[Step]]
 
 

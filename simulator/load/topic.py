@@ -1,7 +1,7 @@
 """A broker's directory for a simulation: one topic, as producers and a broker would have left it.
 
-Only some partitions are generated, to save time. The others are copies of these. Copies are
-separate files, so that a broker reads each from pages of its own."""
+To save time, only some partitions are generated, and the others are copies of these. Copies are
+separate files, so each has its own pages in the page cache."""
 
 import shutil
 from collections.abc import Callable

@@ -73,9 +73,10 @@ GOALS: Final = (
 class Cost:
     """One goal, measured. The first texts are as displayed.
 
-    ratio: the lazy median divided by the eager one; None if the latter is 0. wanted: the goal in
-    words; empty without a goal. is_met: None without a goal, if it is unknown, or if the rounds
-    differ too much for a verdict. spread: that of the rounds, the larger of both modes."""
+    ratio: the lazy median divided by the eager one; None if the eager one is 0. wanted: the goal in
+    words; empty without a goal. is_met: None if there is no goal, if the ratio is unknown, or if
+    the rounds differ too much for a verdict. spread: of the rounds, the larger one of both
+    modes."""
 
     label: str
     lazy: str
@@ -145,8 +146,8 @@ def costs(modes: Mapping[Mode, Rounds[M]], *, are_large: bool) -> list[Cost]:
 
 
 def _repeats(ratio: float, spread: float, at_most: float) -> bool:
-    """Whether the rounds repeat well enough to compare the ratio with the goal: as on a quiet
-    machine, or the goal is farther away than they differ."""
+    """Whether the rounds repeat well enough to compare the ratio with the goal. They differ as
+    little as on a quiet machine, or less than the ratio differs from the goal."""
     if spread <= QUIET_SPREAD_MAX:
         return True
     return spread <= SPREAD_MAX and not ratio / (1 + spread) <= at_most <= ratio * (1 + spread)

@@ -25,7 +25,7 @@ def tile(words: str, figure: str, beside: str, comparison: tuple[str, bool | Non
 
 
 def figure_tile(words: str, figure: Figure[M], modes: Mapping[Mode, Rounds[M]]) -> str:
-    """Lazy, with eager beside it."""
+    """The figure of lazy conversion, with that of eager conversion beside it."""
     lazy, eager = (figure.shown(modes[mode]) for mode in ("lazy", "eager"))
     return tile(words, lazy, f"eager {eager}", figure.comparison(modes))
 

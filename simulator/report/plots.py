@@ -24,7 +24,7 @@ COLOURS: Final[Mapping[Mode, str]] = {
     "eager": "#d1495b",
     "zero-copy": "#8d99ae",
 }
-# Lines differ in style, too, not only in colour.
+# Lines differ in style as well as in colour.
 DASHES: Final[Mapping[Mode, Dash]] = {"lazy": "-", "eager": "--", "zero-copy": ":"}
 INK: Final = "#2b2d42"
 FAINT: Final = "#e3e7ee"

@@ -82,8 +82,8 @@ def _pictures(
     text: Callable[[float], str],
     ticks: Callable[[float], Locator],
 ) -> Iterator[str]:
-    """A plot for each record size: chunk sizes along, a line for each number of consumers. Its unit
-    is that of the table below, which has the same `text`."""
+    """A plot for each record size: chunk sizes on the x axis, a line for each number of consumers.
+    It has the unit of the table below, which has the same `text`."""
     yield '<div class="pair">'
     for size in sorted({row["record_size"] for row in rows}):
         of_size = [row for row in rows if row["record_size"] == size]

@@ -75,7 +75,7 @@ class Grid:
                     slow=0,
                     policy=f"default,chunk_size={plain_size(chunk)}",
                     modes=tuple(self.modes),
-                    rounds=1,  # there are many points, and each is one measurement
+                    rounds=1,  # there are many points, so each is measured once
                 ),
             )
             for chunk, consumers in product(self.chunk_sizes, self.consumers)

@@ -1,2 +1,2 @@
 """Measurements. Each file begins with the question that it answers. `python -m bench` lists them,
-and `python -m bench.<name> --help` says how to run one. The folders hold what several share."""
+and `python -m bench.<name> --help` says how to run one. Folders hold code that several share."""

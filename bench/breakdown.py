@@ -2,7 +2,7 @@
 
 The same bytes are processed four times, each time with one step more: read; passed to the kernel;
 converted; written to a channel that accepts everything, fetch by fetch. The cost of a step is the
-difference to the time before it. The best of several rounds counts.
+difference between two of these times. The best of several rounds counts.
 
     python -m bench.breakdown
 
@@ -35,7 +35,7 @@ POLICY: Final = ConversionPolicy(size="estimate")
 
 
 def read(log: FileRecords) -> None:
-    """Two chunks at a time, as the conversion does."""
+    """Reads two chunks at a time, as the conversion does."""
     window = memoryview(bytearray(2 * POLICY.chunk_size))
     position = 0
     while position < log.size:
@@ -69,7 +69,7 @@ def transcode(log: FileRecords) -> None:
 
 
 def convert(log: FileRecords) -> None:
-    """The conversion, without a channel."""
+    """Converts, without a channel."""
     converter = Converter(log, Request(TO_MAGIC, 0, POLICY))
     for _ in converter.messages(log.size):
         pass
@@ -84,7 +84,7 @@ STEPS: Final[dict[str, Callable[[FileRecords], None]]] = {
 
 
 def best(rounds: int, step: Callable[[], int]) -> float:
-    """Nanoseconds a record; a step returns the number of its records."""
+    """The fewest nanoseconds for a record. A step returns the number of its records."""
     taken = []
     for _ in range(rounds):
         started = process_time()

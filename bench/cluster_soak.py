@@ -20,7 +20,7 @@ from typing import Final
 from simulator.cluster.cluster import MEMORY, Cluster
 from simulator.cluster.options import options_for
 
-# How much more a third of a run may have than the one before it, because faults vary.
+# The ratio by which counts may grow from one third of a run to the next, because faults vary.
 SHARE_MAX: Final = 1.2
 SLACK: Final = {"files": 12, "objects": 4_000, "events": 60, "connections": 12, "waiting": 12}
 
@@ -38,7 +38,7 @@ class Sample:
 
 
 def soak(directory: Path, *, seconds: float, every: float, seed: int) -> list[Sample]:
-    """InvariantError, as `Cluster.run`."""
+    """Runs a cluster, and counts at intervals. InvariantError, as `Cluster.run`."""
     options = replace(options_for(seed), seconds=seconds, segment_bytes=1_000_000)
     cluster = Cluster(options, directory)
     samples: list[Sample] = []
@@ -56,7 +56,7 @@ def soak(directory: Path, *, seconds: float, every: float, seed: int) -> list[Sa
 
 
 def growth(samples: list[Sample]) -> list[str]:
-    """The counts that grew all along, in words; the first third of a run is the warm-up."""
+    """The counts that kept growing, in words. The first third of a run is the warm-up."""
     third = len(samples) // 3
     before, after = samples[third : 2 * third], samples[2 * third :]
     found = []

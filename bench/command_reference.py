@@ -1,4 +1,4 @@
-"""What are all commands and options? docs/commands.md, written from the command itself.
+"""Which commands and options are there? docs/commands.md, written from the command itself.
 
     python -m bench.command_reference
 

@@ -1,10 +1,10 @@
 """How many times as fast as Kafka's own converter is this project's?
 
 Both convert the same fetches of the same segment lazily, in turns on one core, into a target that
-accepts everything at once. Kafka's LazyDownConversionRecords runs in a warm JVM (this takes up to
-20 rounds). This project's converter runs from Python with its defaults: exact sizes, and a response
-in one call to the descriptor of /dev/null. The result is records converted per second. Source bytes
-per second would flatter Kafka, because it stops at the promised size.
+accepts everything at once. Kafka's LazyDownConversionRecords runs in a JVM that was warmed up, for
+which it needs up to 20 rounds. This project's converter runs from Python with its defaults: exact
+sizes, and a response in one call to the descriptor of /dev/null. The result is records converted
+per second. Source bytes per second would flatter Kafka, because it stops at the promised size.
 
     python -m bench.conversion --shape none-100 --shape mixed --rounds 30 --markdown
 

@@ -3,8 +3,9 @@
 `downconvert serve --writable`, and `downconvert gateway` in front of a real broker of Kafka 4,
 serve old clients for some minutes, while a real Prometheus scrapes them. Then each panel's queries
 in deploy/grafana-dashboard.json are sent to Prometheus, and the answers are drawn at the panels'
-positions. Grafana itself is not used: titles, positions, units, queries and legends are the
-dashboard's, colours and lines are not. Needs the command `prometheus` (Debian's package) and Java.
+positions. Grafana itself is not used. Titles, positions, units, queries and legends are those of
+the dashboard, but colours and lines are not. This needs the command `prometheus` (Debian's package)
+and Java.
 
     python -m bench.dashboard --minutes 6 --into docs"""
 
@@ -33,7 +34,7 @@ from .soaking.dashboard_load import TICK, DashboardLoad
 
 DASHBOARD: Final = ROOT / "deploy" / "grafana-dashboard.json"
 STEP: Final = 5  # seconds between two scrapes, and two points
-# As in Grafana: all jobs; four scrapes.
+# The values of Grafana's variables: all jobs and clusters, and an interval of four scrapes.
 VARIABLES: Final = {"$job": ".*", "$cluster": ".*", "$__rate_interval": f"{4 * STEP}s"}
 RATES: Final = {"serve": 80_000, "gateway": 60_000}  # bytes a second that a client may fetch
 COLUMNS: Final = 24
@@ -55,7 +56,7 @@ UNITS: Final[dict[str, tuple[float, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """place: column, row, width and height, in cells. queries: with their legends."""
+    """A panel. place: column, row, width and height, in cells. queries: with their legends."""
 
     title: str
     place: tuple[int, int, int, int]
@@ -167,7 +168,7 @@ def draw(title: str, panels: list[Drawn], path: Path) -> None:
 def prometheus_command(
     directory: Path, jobs: dict[str, int], interval: str
 ) -> tuple[tuple[str, ...], int]:
-    """Starts a Prometheus that scrapes these ports; and its own port."""
+    """The command that starts a Prometheus which scrapes these ports, and its own port."""
     (port,) = free_ports(1)
     scrapes = [
         {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{at}"]}]}
@@ -208,7 +209,7 @@ def ask(port: int, query: str, start: float, end: float) -> dict[str, Any]:
 
 
 def run(directory: Path, seconds: float) -> dict[str, list[Drawn]]:
-    """By section, its panels with their series."""
+    """Runs servers and clients. Returns the panels of each section, with their series."""
     configs = {name: directory / f"{name}.toml" for name in RATES}
     for name, path in configs.items():
         path.write_text(f"consumer_byte_rate = {RATES[name]}\n")

@@ -1,9 +1,9 @@
 """What does an old client get from a Kafka 4 cluster, without the gateway and with it?
 
-A real broker of Kafka 4.4.0 with 1,000 records, and the console consumer of Kafka 0.10.2.2, which
-connects to the broker directly and through `downconvert gateway`. A current consumer reads the same
-for comparison. The last lines show the memory that lazy and eager conversion take. The first run
-fetches both releases with Maven into build/.
+A real broker of Kafka 4.4.0 has 1,000 records. The console consumer of Kafka 0.10.2.2 connects to
+the broker directly, and through `downconvert gateway`. For comparison, a current consumer reads the
+same. The last lines show the memory that lazy and eager conversion take. The first run fetches both
+releases with Maven into build/.
 
     python -m bench.demo
 """

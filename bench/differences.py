@@ -1,6 +1,7 @@
 """Does `serve --writable` answer any request as Kafka 3.9.1 does?
 
-Both get the same requests, made from the definitions of the messages, in the same state.
+Both brokers get the same requests in the same state. Requests are made from the messages'
+definitions.
 docs/differences.md lists the allowed differences with their reasons.
 
     python -m bench.differences --operations 100000 --seed 1

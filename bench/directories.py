@@ -1,7 +1,7 @@
 """Does any command, on any directory, change foreign files, or lose a whole batch?
 
-Each case is a log directory with links, pipes, zeros and damage, and a command or a broker that
-works on it, dies at one of its operations, or has files moved away meanwhile
+Each case is a log directory with links, pipes, zeros and damage. A command or a broker works on it
+and may be killed at one of its operations, or files are moved away meanwhile
 (tests/downconvert/cli/directory_commands.py). A failure names its seed.
 
     python -m bench.directories --cases 10000 --seed 1"""

@@ -1,7 +1,7 @@
 """Does any request make a broker hang, or raise a foreign error?
 
-Requests of every API and version with a value in every field, four of five of them damaged, go to a
-broker that is read-only or writable; and thousands of them through sockets. With `--users` the
+Requests of every API and version have a value in every field. Four of five are damaged. They go to
+a broker that is read-only or writable, and thousands of them go through sockets. With `--users` the
 broker is writable and has users and rules, and clients are logged in, log in, or are anonymous. No
 answer may have data of other clients.
 
@@ -50,7 +50,7 @@ class Defects(logging.Handler):
 
 
 def without_sockets(first: int, count: int, seed: int, *, users: bool = False) -> Counter[str]:
-    """The outcomes of so many requests, counted. Ends the process at the first defect."""
+    """Sends this many requests, and counts the outcomes. Ends the process at the first defect."""
     attempted = attempt_as_somebody if users else attempt
     became = Counter[str]()
     for start in range(first, first + count, BLOCK):
@@ -73,8 +73,8 @@ def without_sockets(first: int, count: int, seed: int, *, users: bool = False) -
 
 
 def through_sockets(count: int, seed: int) -> int:
-    """Sends so many requests. Returns the number of defects that the server logged, and of times
-    when another client was not served."""
+    """Sends this many requests. Returns the number of failures: defects that the server logged, and
+    times when another client was not served."""
     defects = Defects()
     logging.getLogger("downconvert.broker").addHandler(defects)
     source = Random(seed)

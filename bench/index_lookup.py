@@ -1,9 +1,9 @@
 """What does a lookup in an index of 10 MiB cost, in time and in pages?
 
-Lookups by our index (its warm section first) and by a plain binary search of the same mapping take
-turns, near the end of the index and anywhere in it; their answers are compared. The kernel counts
-pages: the file is evicted from the page cache, read-ahead is turned off, and after each lookup
-`mincore` shows which pages were read. The minimum is the one page of the entry.
+Our index, which searches its warm section first, and a plain binary search of the same mapping take
+turns. They look up keys near the end of the index and anywhere in it, and their results are
+compared. To count pages, the file is evicted from the page cache, read-ahead is turned off, and
+after each lookup `mincore` shows which pages were read. The minimum is the one page of the entry.
 
     python -m bench.index_lookup --plot pages.svg
 
@@ -57,7 +57,7 @@ class Search(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Microseconds of a lookup: the best round of each."""
+    """Microseconds of a lookup, in the best round of each search."""
 
     index: str
     where: str
@@ -67,7 +67,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Pages of an index that lookups read if none is in memory, and the time of one lookup."""
+    """The pages of an index that a lookup reads if no page is in memory, and its time."""
 
     where: str
     least: float  # pages of the found entry
@@ -79,7 +79,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Pages read by lookups at the end of an index while it grows, so those that stay in memory."""
+    """The pages that lookups at the end of a growing index have read. These stay in memory."""
 
     entries: int
     ours: int  # different pages so far
@@ -117,7 +117,7 @@ def write_indexes(directory: Path, size: int) -> tuple[Path, Path]:
 
 
 def timings(paths: tuple[Path, Path]) -> Iterator[Timing]:
-    """Lookups of entries that exist and of keys between them."""
+    """Times lookups of existing entries, and of keys between them."""
     offsets, times = OffsetIndex.open(paths[0], 0), TimeIndex.open(paths[1], 0)
     for name, index, entry_size in (("offset", offsets, 8), ("time", times, 12)):
         view = index.file.view
@@ -154,7 +154,7 @@ def _time(lookup: Lookup, targets: Sequence[int]) -> float:
 
 
 def pages(path: Path) -> Iterator[Pages]:
-    """Pages of single lookups, each with the whole file on the disk."""
+    """Counts the pages of single lookups, with no page of the file in memory."""
     count = path.stat().st_size // OFFSET_ENTRY.size
     warm = WARM_SIZE // OFFSET_ENTRY.size
     for where, first in (("near the end", count - warm), ("anywhere", 0)):
@@ -217,7 +217,7 @@ def cold(path: Path) -> Iterator[mmap.mmap]:
     try:
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        # A private, writable mapping, because only such a one has an address that can be read.
+        # The mapping is private and writable, because Python gives the address of no other kind.
         with mmap.mmap(fd, 0, access=mmap.ACCESS_COPY) as view:
             view.madvise(mmap.MADV_RANDOM)
             if resident(view):

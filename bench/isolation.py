@@ -1,10 +1,10 @@
 """Does a client of a gateway ever get a byte of another client, or of another record?
 
 Producers of old and new versions write to many topics through one gateway. The content of each
-record follows from its topic, partition and offset. At any moment every consumer has a fetch open:
-of one topic or of several, of versions that are converted, recompressed or passed through, from
-offsets anywhere in the log, of some bytes or of megabytes. Some read half an answer and disconnect,
-and a new connection gets their connection's number. Every byte of every record is compared.
+record follows from its topic, partition and offset. Every consumer always has a fetch open. Fetches
+are of one topic or several, from offsets anywhere in the log, of some bytes or of megabytes, and in
+versions that are converted, recompressed or passed through. Some consumers read half an answer and
+disconnect, and a new connection gets the number of theirs. Every byte of every record is compared.
 
     python -m bench.isolation --minutes 10 --seed 1
 
@@ -70,7 +70,7 @@ class Load:
 
     def _consumer(self, address: Address, number: int) -> Consumer:
         version = FETCH_VERSIONS[number % len(FETCH_VERSIONS)]
-        # Before version 10, no client gets zstd unchanged; from 10 on, it is passed through.
+        # Any topic suits any version: zstd is passed through from version 10 on, and never before.
         of = self._random.sample(list(self._ends), self._random.choice((1, 1, 2, len(self._ends))))
         return Consumer(address, *of, version=version)
 
@@ -101,8 +101,8 @@ class Load:
 
     @contextmanager
     def _again(self, client: OldClient) -> Iterator[None]:
-        """Reconnects a client whose connection ended, perhaps by a time-out on a busy machine. That
-        is no wrong byte."""
+        """Reconnects a client if its connection ends in the block, perhaps by a time-out on a busy
+        machine. That is no wrong byte."""
         try:
             yield
         except ENDED:
@@ -125,7 +125,7 @@ class Load:
             consumer.next_offsets[contents] = self._random.randrange(end)
 
     def _leave(self, consumer: Consumer) -> None:
-        """Disconnects within an answer, with a reset, so that none of it is left anywhere."""
+        """Disconnects in the middle of an answer, with a reset, so that the rest is dropped."""
         with self._again(consumer):
             consumer.wire.exactly(self._random.randint(1, PIECE))
         linger = (1).to_bytes(4, "little") + bytes(4)

@@ -1,8 +1,8 @@
 """How much memory does a send hold, whatever it converts?
 
-Each case runs in a process of its own, which is warmed up on a few records of the same codec. It
-may not map more than a few megabytes beyond that. It reports how far its resident memory grew and
-how much the send's own buffers held.
+Each case runs in a process of its own, which is warmed up on a few records of the same codec. After
+that it may map only a few megabytes more. It reports the growth of its resident memory, and the
+bytes that the send's own buffers held.
 
     python -m bench.memory
 
@@ -49,7 +49,7 @@ class Held:
 
 
 def cases(directory: Path, scale: int) -> Iterator[tuple[str, Path]]:
-    """The converted files, by name; a `scale`th of the full size."""
+    """The names and files of the cases. Files have a `scale`th of the full size."""
     for name in ("none-100", "mixed", "gzip-json", "lz4-100", "snappy-100", "zstd-100"):
         shape = SHAPES[name]
         yield name, segment(shape, size=shape.size // scale, directory=directory)
@@ -87,7 +87,8 @@ def held(name: str, warm_up: Path, path: Path) -> Held:
 
 
 def convert(path: Path) -> tuple[int, int, int]:
-    """All of a file under the default policy: bytes sent, records, peak of the send's buffers."""
+    """Converts a whole file under the default policy. Returns the bytes sent, the records, and the
+    peak of the send's buffers."""
     channel = Discard()
     with FileRecords.open(path) as log:
         send = LazyDownConvertRecords(log, 1, policy=ConversionPolicy()).to_send()
@@ -131,7 +132,7 @@ def main(smoke: bool, child: tuple[str, str, str] | None) -> None:
                 f" {result.buffers:10,} {result.growth:10,} {result.outcome}".rstrip()
             )
             needs_too_much |= result.outcome.startswith(NEEDS_MORE)
-    if smoke and needs_too_much:  # at this size it must not
+    if smoke and needs_too_much:  # small files must not need that much
         raise SystemExit(1)
 
 

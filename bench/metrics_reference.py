@@ -64,7 +64,7 @@ def reference() -> str:
 def _of_server() -> list[Any]:
     with TemporaryDirectory() as folder, LogDir.open(folder, writable=True) as log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=True, cleans_up=False))
-        maintenance = Maintenance(broker)  # with its metrics, and without its thread
+        maintenance = Maintenance(broker)  # registers its metrics, and starts no thread
         with Server(broker) as server, MetricsServer(server, "127.0.0.1", 0):
             families = list(_families(broker.metrics.registry))
         maintenance.close()
@@ -77,7 +77,7 @@ def _of_gateway() -> list[Any]:
 
 
 def _families(registry: CollectorRegistry) -> Iterator[Collector | Metric]:
-    for collector in list(registry._collector_to_names):  # a page has no labels of unused metrics
+    for collector in list(registry._collector_to_names):  # unused metrics show no labels on a page
         if isinstance(collector, MetricWrapperBase):
             yield collector
         else:

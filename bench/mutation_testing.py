@@ -29,7 +29,7 @@ COMPILED: Final = "records/_kernel.abi3.so"
 TEST_SECONDS: Final = 120  # for one run of a file's tests, because a mistake may never end
 IMPORTING_MAX: Final = 4  # tests that import a file, besides those of its name
 BESIDE_MAX: Final = 12
-# Mistakes that nobody makes, and that mostly change nothing: `is` for `==`, no @abstractmethod.
+# Unlikely mistakes, most of which change nothing: `is` for `==`, a missing @abstractmethod.
 UNLIKELY: Final = re.compile(
     r"core/(RemoveDecorator|ReplaceComparisonOperator_(?!Is)\w+_Is(Not)?)$"
 )
@@ -51,8 +51,9 @@ def changed_lines(since: str) -> dict[str, set[int]]:
 
 
 def own_tests(path: str) -> list[str]:
-    """The tests of a file: those of its name, some that import it, and those of a small folder; if
-    there are none, those of its folder, or of the nearest one above that has tests."""
+    """The tests of a file: those of its name, some that import it, and all tests beside it if the
+    folder is small. If there are none, the tests of its folder, or of the nearest folder above that
+    has tests."""
     file = Path(path)
     folder = Path("tests") / file.parent
     own = folder / f"test_{file.stem}.py"
@@ -68,7 +69,7 @@ def own_tests(path: str) -> list[str]:
     while not folder.exists():  # without tests, every mistake would count as noticed
         folder = folder.parent
     beside = sorted(folder.glob("test_*.py"))
-    if len(beside) <= BESIDE_MAX:  # all of a small folder: some test several files together
+    if len(beside) <= BESIDE_MAX:  # in a small folder, tests may be for several files together
         found += [test for test in beside if test not in found]
     return [str(test) for test in found] or [str(folder)]
 

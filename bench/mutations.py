@@ -1,9 +1,9 @@
 """Does any damaged segment cause a foreign error, a hang, an over-read, or a difference between the
 kernels?
 
-A million small segments with flipped bits, other sizes and counts, cuts and splices, with repaired
-checksums and stale ones, and with damage inside valid compressed data. Each is passed through the
-kernel in odd windows, read, converted and sent, on both kernels, with the same outcome.
+A million small segments have flipped bits, other sizes and counts, cuts and splices, repaired or
+stale checksums, or damage inside valid compressed data. Each is passed through the kernel in odd
+windows, read, converted and sent. Both kernels must have the same outcome.
 
     python -m bench.mutations --count 1000000 --seed 1
 
@@ -90,9 +90,9 @@ def reasons(outcomes: tuple[Any, ...]) -> set[str]:
 def alike_inside(
     mutant: Mutant, kernels: Sequence[str], outcomes: Sequence[tuple[Any, ...]]
 ) -> bool:
-    """Whether kernels differ only by the bytes of their compressors.
+    """Whether kernels differ only in the bytes of their compressors.
 
-    If they convert to the same bytes, they also send the same."""
+    If they convert to the same bytes, they must also send the same bytes."""
     read = [(*each[:2], *each[4:]) for each in outcomes]  # steps, records, columns
     converted = [each[2:3] for each in outcomes]
     if read.count(read[0]) < len(kernels):

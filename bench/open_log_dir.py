@@ -1,8 +1,8 @@
 """What does opening a log cost, as it grows to ten thousand segments?
 
 Directories of 100, 1,000 and 10,000 small segments are opened, and an offset is found in the middle
-of each. Time and memory are for each segment, and should not change while the log grows. Memory is
-Python's allocation when the offset has been found.
+of each. Time and memory are given per segment. They should not change while the log grows. Memory
+is what Python has allocated when the offset has been found.
 
     python -m bench.open_log_dir --segments 100 --segments 10000"""
 
@@ -42,7 +42,7 @@ class Opened:
 
 
 def write_segments(directory: Path, count: int) -> Path:
-    """A log as a broker leaves it: each segment has its indexes, which are empty when small."""
+    """A log as a broker leaves it. Each segment has indexes, which are empty if it is small."""
     path = directory / f"topic-{count}"
     path.mkdir()
     for number in range(count):

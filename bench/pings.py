@@ -1,11 +1,15 @@
 """How long do clients wait for a small answer while a server works for others?
 
-A few connections send heartbeats by turns, first alone, then beside a load: a hundred old consumers
-that wait while a producer appends gzip; two producers of batches that are compressed again; an old
-consumer of a partition of gzip, in batches of 8 MiB; two old consumers of gzip through a gateway;
-a storm of clients that connect to a gateway. Servers and loads are processes of their own. The
-output is the 50th and the 99th percentile, how often the load has been served, and the server's
-memory before the load and after it.
+A few connections send heartbeats in turns, first alone, then beside one of these loads:
+
+* a hundred old consumers that wait while a producer appends gzip
+* two producers of batches that are compressed again
+* an old consumer of a partition of gzip, in batches of 8 MiB
+* two old consumers of gzip through a gateway
+* a storm of clients that connect to a gateway
+
+Servers and loads are processes of their own. The output is the 50th and the 99th percentile, the
+number of the load's requests that were served, and the server's memory before and after the load.
 
     python -m bench.pings [--seconds 10] [--only waiters] [--only storm]
 
@@ -43,7 +47,7 @@ PAUSE: Final = 0.002  # seconds between two pings
 BETWEEN: Final = 0.2  # seconds between two appends
 WAITERS: Final = 100
 WAIT_MS: Final = 30_000
-STORM: Final = 5_000  # connections, that all end before the next ones come
+STORM: Final = 5_000  # connections, which all end before the next storm
 AT_ONCE: Final = 500  # of them
 TRIMMED: Final = 3.0  # seconds without a change, after which memory has been given back
 SETTLING: Final = 1.0  # seconds until a load is steady
@@ -62,8 +66,8 @@ Load: TypeAlias = Callable[[Address, Counter], None]
 
 
 class Scene(NamedTuple):
-    """batches: their size and number in the topic. codec: the topic's compression.type. loads: each
-    is a process."""
+    """A load, and the topic that it uses. batches: their size and number. codec: the topic's
+    compression.type. loads: functions, each for a process."""
 
     loads: list[Load]
     batches: tuple[int, int] = (0, 0)
@@ -92,7 +96,7 @@ def append(wire: Wire, records: bytes) -> None:
 
 
 def append_again(records: bytes, address: Address, count: Counter) -> None:
-    """Appends the same again after each acknowledgement."""
+    """Appends the same records again after each acknowledgement."""
     with Wire(address) as wire:
         while True:
             append(wire, records)

@@ -1,10 +1,10 @@
 """What throughput does one idempotent producer get from `downconvert serve --writable`, and what
 from a Kafka broker?
 
-Both are processes of their own with a topic of one partition, and neither waits for the disk, as is
-Kafka's default. The producer uses acks=all and has five requests in flight, as Kafka's own does;
-each has one batch of records of 100 bytes, 64 KiB in all. Rounds alternate, after some to warm up.
-Ratios are those of pairs of rounds, because machines are noisy.
+Both are processes of their own with a topic of one partition. As is Kafka's default, neither waits
+for the disk. The producer uses acks=all, and has five requests in flight, like Kafka's own. Each
+request has one batch of 64 KiB with records of 100 bytes. After a warm-up, rounds alternate. Ratios
+are those of pairs of rounds, because machines are noisy.
 
     python -m bench.producing [--size 16] [--rounds 9] [--smoke]"""
 
@@ -103,7 +103,7 @@ class Producer:
 
 
 def compare(servers: tuple[Address, Address], size: int, warm_up: int, rounds: int) -> str:
-    """Rounds of two servers by turns; returns a line about them."""
+    """Measures rounds of two servers in turns, and returns a line about them."""
     with Wire(servers[0]) as first, Wire(servers[1]) as second:
         producers = Producer(first, size), Producer(second, size)
         ours, theirs = taking_turns(producers, warm_up, rounds)

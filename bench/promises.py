@@ -2,10 +2,10 @@
 
     python -m bench.promises --cases 100000 --seed 1
 
-A case is a log of arbitrary batches and one to four clients that fetch it in any order: under any
-policies, chunk sizes, formats and limits, with everything cached, evicted, or nothing cached.
-Checks compare the size, the bytes (with those of the same response alone), the limits and the
-padding. Each response must continue where the last one ended.
+A case is a log of arbitrary batches, and one to four clients that fetch it in any order. Policies,
+chunk sizes, formats and limits are random. The cache holds everything, evicts, or holds nothing.
+Checks compare sizes, limits and padding, and the bytes with those of the same response alone. Each
+response must continue where the last one ended.
 
 A failure ends with the command that repeats it.
 

@@ -1,8 +1,8 @@
 """How fast are records read in Python, compared with the clients' compiled readers?
 
 Contenders read the same segment in turns, on one core, and access four fields of each record:
-offset, timestamp, key, value. Checksums are compared. Rates are of CPU time, best round against
-best round; *paired* is the median of the ratios of neighbours.
+offset, timestamp, key, value. Checksums are compared. Rates are for CPU time, best round against
+best round. *paired* is the median of the ratios of consecutive rounds.
 
 * ours: `records.read`; *offsets*: the same, accessing only the offset.
 * aiokafka (Cython), kafka-python: their `MemoryRecords`.
@@ -41,7 +41,7 @@ Read = Callable[[Path], int]  # returns the number of a segment's records
 
 OURS: Final = "ours"
 AIOKAFKA: Final = "aiokafka"
-SLOW: Final = 8  # rounds without kafka-python, between two with it
+SLOW: Final = 8  # rounds between two with kafka-python, which is slow
 
 
 def with_headers() -> Contents:

@@ -2,8 +2,8 @@
 
 A server runs in this process, and its threads count the calls for the requests of
 `bench.small_fetches`: one at a time on one connection, after others of the same kind. Some work is
-done every few milliseconds, such as checking files for changes. On a busy machine more requests
-include such work. The figure is that of a request without it, so a test can limit it.
+done every few milliseconds, such as checking files for changes. On a busy machine, more requests
+include such work. The figure is for a request without it, so a test can set a limit.
 
     python -m bench.request_calls [--only "Fetch v11"] [--names]
 
@@ -92,7 +92,7 @@ class Counting:
         for _ in range(count):
             ask()
             requests.append(self._functions)
-            self._functions = Counter()  # the end of a request counts towards the next
+            self._functions = Counter()  # the last calls of a request count towards the next one
         self._is_on = False
         return Calls(request, sorted(requests, key=Counter.total)[int(FEWEST * count)])
 
@@ -104,7 +104,7 @@ class Counting:
 
 @contextmanager
 def serving(counting: Counting) -> Iterator[dict[Need, Address]]:
-    """Two servers in this process, by what they have."""
+    """Two servers in this process, by the need of requests that they meet."""
     with tempfile.TemporaryDirectory(prefix="request-calls-") as temporary:
         followed, own = Path(temporary) / "followed", Path(temporary) / "own"
         own.mkdir()
@@ -112,7 +112,7 @@ def serving(counting: Counting) -> Iterator[dict[Need, Address]]:
             directory = followed / f"{shape.name}-0"
             directory.mkdir(parents=True)
             copyfile(segment(shape), directory / file_name(0, FileKind.LOG))
-        LogDir.open(followed, writable=True).close()  # this makes the indexes
+        LogDir.open(followed, writable=True).close()  # recovery builds the indexes
         config = BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0)
         with (
             LogDir.open(followed) as read,

@@ -1,14 +1,14 @@
 """What throughput does one consumer get from `downconvert serve`, and what from a Kafka broker?
 
-Records are produced into a Kafka 3.9.1 broker. Our server is a process of its own and serves the
-same directory. Rounds alternate, after some to warm up; a consumer drains and counts (see
-draining.py). Old consumers use Fetch v2 and get v1 messages; new ones use v11, and get the file
-unchanged. Ratios are those of pairs of rounds, because machines are noisy.
+Records are produced into a Kafka 3.9.1 broker. Our server is a process of its own, and serves the
+same directory. A consumer drains and counts (draining.py). After a warm-up, rounds alternate. Old
+consumers use Fetch v2, and get v1 messages. New ones use v11, and get the file unchanged. Ratios
+are those of pairs of rounds, because machines are noisy.
 
     python -m bench.serving [--size 64] [--rounds 7] [--smoke]
     python -m bench.serving memory [--consumers 1000] [--idle 10000] [--smoke]
 
-The second is serving_memory.py."""
+The second command is serving_memory.py."""
 
 import argparse
 import subprocess
@@ -139,7 +139,7 @@ def both(size: int, shapes: Sequence[Shape]) -> Iterator[tuple[Serving, int]]:
 
 
 def compare(ours: Serving, kafka: int, shape: Shape, version: int, rounds: int) -> Compared:
-    """Rounds by turns."""
+    """Rounds of both servers in turns."""
     both = ours.address, ("127.0.0.1", kafka)
     return Compared(
         shape, version, *by_turns(both, version, shape.topic, FETCH_SIZE, WARM_UP, rounds)

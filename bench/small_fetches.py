@@ -1,14 +1,15 @@
 """Measures the CPU cost of one small request, compared with Kafka.
 
 A consumer at the tail of a log gets one batch, one request at a time. Kafka 3.9.1 and `downconvert
-serve` have the same records and get the same requests: fetches of one batch of 16 KiB, as it is and
-converted, and clients' other requests. `downconvert gateway`, in front of Kafka 4.4.0, gets the old
-fetches, too. It gets those that it passes through beside Kroxylicious, a proxy without filters.
+serve` have the same records and get the same requests: fetches of one batch of 16 KiB, unchanged
+and converted, and clients' other requests. `downconvert gateway`, in front of Kafka 4.4.0, also
+gets the old fetches. Its fetches that pass through are compared with those of Kroxylicious, a proxy
+without filters.
 
-A client in C sends them on eight connections: *8x16* has 16 requests in flight on each, *8x1* has
-one. All servers are warmed up. A JVM gets each request 60,000 times first: half warm, it costs
-three times as much. Rounds of the servers alternate. The table has medians, and the ratios of
-consecutive rounds. CPU is that of all threads of a server's process, from /proc.
+A client in C sends the requests on eight connections: *8x16* has 16 requests in flight on each,
+*8x1* has one. All servers are warmed up. A JVM gets each request 60,000 times first, because a half
+warm one takes three times as long. Rounds of the servers alternate. The table has medians, and the
+ratios of consecutive rounds. CPU is that of all threads of a server's process, from /proc.
 
     python -m bench.small_fetches [--only "Fetch v11"] [--rounds 5] [--json FILE] [--smoke]
 

@@ -2,11 +2,12 @@
 start?
 
 The server is a process of its own, with a real clock and disk. Old producers write at a fixed rate
-to topics that are cut by size and age, and to one that is compacted; old consumers of four versions
-of Fetch read at the tail, and check every byte; a group's member joins, commits and leaves; other
-groups commit once and disappear; clients come and go, some before they get their response. Every
-few seconds the process and its directory are measured. At longer intervals another server starts on
-a copy of the directory, as after SIGKILL, and its time to start is measured.
+to topics that are cut by size and age, and to one that is compacted. Old consumers of four versions
+of Fetch read at the tail, and check every byte. A group's member joins, commits and leaves. Other
+groups commit once and disappear. Clients come and go, some before they get their response.
+
+Every few seconds the process and its directory are measured. At longer intervals another server
+starts on a copy of the directory, as after SIGKILL, and its time to start is measured.
 
     python -m bench.soak --minutes 60 --plot docs/soak.svg
 
@@ -55,7 +56,7 @@ COUNTED: Final = ("removed_segments", "cleaner_read_bytes", "requests")
 
 
 def soak(directory: Path, seconds: float) -> Soaked:
-    """RuntimeError, WrongBytesError or EOFError: the server failed."""
+    """Runs the load for this time. RuntimeError, WrongBytesError, EOFError: the server failed."""
     log_dir = directory / "log"
     log_dir.mkdir()
     samples, starts = list[Sample](), list[Start]()
@@ -123,8 +124,8 @@ def start_on_copy(serving: Serving, log_dir: Path, copy: Path) -> float:
 
 
 def read_again(address: Address, producer: Producer) -> None:
-    """Reads all records left in a partition. They must go up to the last one, and have the last one
-    of each key."""
+    """Reads all records left in a partition. The last record written must be among them, and the
+    last one of each key."""
     contents = producer.contents
     newest = dict[bytes | None, Record]()
     with Consumer(address, contents, version=2, skips=bool(contents.keys)) as consumer:

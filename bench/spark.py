@@ -1,23 +1,23 @@
 """How fast does Spark read segments, compared with other readers of the same records?
 
-In one session, contenders take turns on one core. Compared figures ran in the same round, one after
-the other. Rates are for CPU time in the JVM and in Python's workers, without other load of the
-machine. Every row is made and thrown away (`noop`). Contenders read a gigabyte from the page cache:
-copies of one segment of uncompressed records of 1 KB. (A query costs Spark a third of a second,
-whatever it reads.)
+In one session, contenders take turns on one core. Figures that are compared come from the same
+round. Rates are for CPU time in the JVM and in Python's workers, without other load of the machine.
+Every row is made and thrown away (`noop`). Contenders read a gigabyte from the page cache: copies
+of one segment of uncompressed records of 1 KB. (A query costs Spark a third of a second, whatever
+it reads.)
 
 \b
 * ceiling: a source in Python that hands the same Arrow buffers to Spark again and again.
-* records, with checksums, batches: the data source. Batches are read of more copies.
+* records, with checksums, batches: the data source. Batches are read from more copies.
 * Kafka source: Spark's own, from a broker of Kafka 3.9.1 that serves the same files. The broker's
-  time is not counted. Left out where Java or Maven is not there.
-* kafka-dump-log: Kafka's tool, that prints all records to nobody; of a part of the files.
-* files: Spark's `binaryFile`, which knows nothing of records: a row is a file.
+  time is not counted. Left out without Java or Maven.
+* kafka-dump-log: Kafka's tool, which prints all records to /dev/null, for a part of the files.
+* files: Spark's `binaryFile`, with a row for each file.
 * pure Python: kafka-python's reader inside `mapInPandas`, on a part of the files.
 
-Then records are read on one core and on two, by wall clock, which needs a quiet machine. The
-results are checked first: each contender must read the same number of records and the same bytes as
-this project's reader.
+Then records are read on one core and on two, by wall clock, which needs a quiet machine. Results
+are checked before all that: each contender must read the same number of records and the same bytes
+as this project's reader.
 
     python -m bench.spark --rounds 3"""
 
@@ -65,7 +65,7 @@ PARSED: Final = "key BINARY, value BINARY, offset LONG, timestamp LONG"
 
 @dataclass(slots=True)
 class Figures:
-    """Megabytes of log a second, of each round, by contender; of two cores by the clock."""
+    """Megabytes of log a second in each round, by contender; for two cores, by wall clock."""
 
     rates: dict[str, list[float]] = field(default_factory=dict)
     log_bytes: int = 0
@@ -96,18 +96,16 @@ def open_session(cores: int, memory: str = "4g", jars: str = "") -> SparkSession
 
 
 def write_logs(directory: Path, size: int, partitions: int) -> int:
-    """A segment with its indexes as several partitions, of links to one copy. Bytes of log, read
-    once.
-
-    The topic `links` has more of them."""
+    """Writes a segment with its indexes as several partitions, which are links to one copy. Returns
+    the bytes of log that one reading takes. The topic `links` has more partitions."""
     source = segment(SHAPES[SHAPE], size=size)
     write_links(source, directory, {"orders": partitions, "links": BATCH_COPIES * partitions})
     return partitions * source.stat().st_size
 
 
 def write_links(source: Path, directory: Path, topics: Mapping[str, int]) -> None:
-    """Topics with these numbers of partitions. All partitions are links to one copy of a segment
-    with indexes."""
+    """Writes topics with these numbers of partitions. All partitions are links to one copy of a
+    segment with indexes."""
     directory.mkdir(exist_ok=True)
     copied = None
     for topic, partitions in topics.items():
@@ -198,7 +196,8 @@ def measure(
     with_kafka: bool,
     tell: Callable[[str], None],
 ) -> Figures:
-    """`with_kafka`: also Kafka's contenders. The session must have Spark's Kafka source."""
+    """Measures all rounds. `with_kafka`: includes Kafka's contenders. The session must have Spark's
+    Kafka source."""
     directory = place / "logs"
     figures = Figures(log_bytes=write_logs(directory, size, partitions))
     served = [directory / f"orders-{number}" for number in range(partitions)]

@@ -1,7 +1,7 @@
 """How long does the driver plan, with many partitions and several copies of each?
 
-In an object store: a server has the copies of three brokers, and delays each response. Some copies
-lag. Everything is planned, and the server counts requests. On this machine: one topic of the same
+For an object store, a server has the copies of three brokers, and delays each response. Some copies
+lag. Everything is planned, and the server counts requests. On this machine, one topic of the same
 directories is planned.
 
     python -m bench.spark_listing
@@ -40,8 +40,8 @@ OF_TOPIC: Final = 30  # partitions of a topic
 LAGS: Final = 10  # every tenth copy of the last broker lags
 PAGE: Final = 1000  # keys in an answer to a listing
 ANSWER_SECONDS: Final = 0.02
-STORED_MAX: Final = 120.0  # seconds; of a store with 10,000 partitions
-LOCAL_MAX: Final = 1.0  # of one topic among 3,000 partitions
+STORED_MAX: Final = 120.0  # seconds, for a store with 10,000 partitions
+LOCAL_MAX: Final = 1.0  # seconds, for one topic among 3,000 partitions
 METADATA: Final = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
 EPOCHS: Final = b"0\n1\n0 0\n"
 
@@ -64,8 +64,8 @@ def files_of(partitions: int) -> dict[str, bytes]:
 
 
 def serve(partitions: int, control: Connection) -> None:
-    """Serves the files as the bucket `bucket`. Sends its port, and the number of requests whenever
-    it is asked."""
+    """Serves the files as the bucket `bucket`. Sends its port, and then the number of requests for
+    each message from the parent."""
     files = files_of(partitions)
     keys = sorted(files)
     lock, count = threading.Lock(), 0
@@ -148,7 +148,7 @@ def serve(partitions: int, control: Connection) -> None:
                 self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -177,7 +177,7 @@ def planned(paths: list[str], topics: str = "") -> tuple[float, float, int]:
     options = Options.parse(given, streaming=False)
     started, spent = time.monotonic(), time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that copies lag
+        warnings.simplefilter("ignore")  # they say that copies lag
         tasks = SegmentReader(options, schema_of(options)).partitions()
     seconds, cpu = time.monotonic() - started, time.process_time() - spent
     return seconds, cpu, sum(len(task.splits) for task in tasks if isinstance(task, Task))

@@ -61,7 +61,7 @@ class Spent:
 def spent(shape: str, job: str, directory: Path) -> Spent:
     """Does a task in this process."""
     path = directory / NAME
-    if job == "old to v2":  # its input is made here, at no cost
+    if job == "old to v2":  # its input is made before the measurement
         directory = converted(directory, directory.with_name(f"{directory.name}-old"), 1)
         path = directory / NAME
     Path("/proc/self/clear_refs").write_text("5")
@@ -230,7 +230,7 @@ def tables(measured: list[Spent], cost: Overhead) -> Iterator[str]:
 
 
 def for_all(tasks: int, cost: Overhead) -> Iterator[tuple[str, str]]:
-    """The cost of this many tasks, whatever they do."""
+    """The cost of this many tasks, besides their work."""
     hours = tasks * cost.cpu_seconds / 3600
     yield "Spark's own cost of a task", f"{1e3 * cost.cpu_seconds:.0f} ms: {hours:,.1f} core hours"
     for what, size in (("JVM heap", cost.driver_bytes), ("Python", cost.find_bytes)):

@@ -1,8 +1,9 @@
 """Is our own client for ranges of S3 objects (stores/s3_ranges.py) worth its lines?
 
-An object is read from a store on loopback in blocks, as tasks read a log, and in looks, as the
-driver reads headers. Three clients do it: ours, Arrow's, and botocore's. They take turns. The table
-has the CPU time of each, as a multiple of ours, and the share of the turns in which ours took less.
+Three clients take turns to read an object from a store on loopback: ours, Arrow's, and botocore's.
+They read it in blocks, as tasks read a log, and in small ranges, as the driver reads headers. The
+table has the CPU time of each as a multiple of ours, and the share of turns in which ours took
+less.
 
     python -m bench.spark_ranges"""
 

@@ -1,6 +1,6 @@
 """How many megabytes of log does Spark process in a CPU second, for each kind of query?
 
-In one session on one core, contenders take turns, once in each round. Each runs twice before that,
+In one session on one core, contenders take turns, once in each round. Before that, each runs twice,
 while the JVM compiles. A topic has a gigabyte or more, because a query costs Spark a third of a
 second, whatever it reads. Rates are for CPU time of the JVM and Python's workers, without other
 load and without the object store, which is another program (tests/object_store.py). Contenders read
@@ -8,13 +8,12 @@ copies of segments of uncompressed records from the page cache. Every row is mad
 (`noop`).
 
 \b
-* ceiling: a data source that hands the same Arrow buffers to Spark again and again: what Spark
-  takes for the same columns.
-* all, value, 100 B, headers: the data source, with all columns or one, of records of 1 KB or 100 B,
-  these without headers and with one each.
+* ceiling: a data source that hands the same Arrow buffers to Spark again and again. This is Spark's
+  own cost for the same columns.
+* all, value, 100 B, headers: the data source. Records of 1 KB with all columns or with one, and
+  records of 100 B without headers or with one header each.
 * s3: as `all`, from the store.
-* export: Parquet in a directory. pyarrow: what of that Arrow alone takes to write the same batches,
-  in this process.
+* export: Parquet in a directory. pyarrow: Arrow alone writes the same batches, in this process.
 * find: a key that nothing has. keys: a query for the column `key` alone.
 
     python -m bench.spark_rates --rounds 3"""
@@ -57,7 +56,7 @@ NOBODY: Final = b"a key that nothing has"
 
 @dataclass(slots=True)
 class Figures:
-    """Megabytes of log a CPU second, of each round, by contender."""
+    """Megabytes of log for each CPU second, in each round, by contender."""
 
     rates: dict[str, list[float]] = field(default_factory=dict)
 
@@ -70,7 +69,8 @@ class Figures:
 
 
 def write_logs(directory: Path, size: int) -> dict[str, int]:
-    """A topic of each shape, of links to one copy of a segment. Bytes of log, by topic."""
+    """Writes a topic of each shape. Its partitions are links to one copy of a segment. Returns the
+    bytes of log, by topic."""
     found = {}
     for topic, shape in TOPICS.items():
         source = segment(SHAPES[shape], size=size)

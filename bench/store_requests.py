@@ -1,9 +1,9 @@
 """Which requests do the jobs send to an object store, and what do they cost?
 
 A segment is put into a store of S3's protocol on loopback (tests/object_store.py), which counts
-requests. Each job then processes it in this process, without Spark, which adds none. The output is
-a table of docs/spark-100tb.md: requests for a segment of 1 GiB, those for its bytes scaled by size,
-and the price of 100 TB.
+requests. Each job then processes the segment in this process, without Spark, which adds no
+requests. The output is a table of docs/spark-100tb.md: the requests for a segment of 1 GiB, and the
+price of 100 TB. Requests for bytes of the log are scaled by size.
 
     python -m bench.store_requests"""
 
@@ -35,8 +35,8 @@ from .spark_plan import SEGMENT, TOTAL
 
 SHAPE: Final = "none-1000"
 URI: Final = "s3://bucket"
-# Assumed: list prices of S3 Standard in us-east-1, in US dollars for 1,000 requests, of 2025. Bytes
-# cost nothing within a region; deletions nothing at all.
+# Assumed: the list prices of 2025 for S3 Standard in us-east-1, in US dollars for 1,000 requests.
+# Bytes are free within a region, and deletions are always free.
 READ: Final = 0.0004
 WRITE: Final = 0.005
 WRITES: Final = ("Put", "Create", "Upload", "Complete", "Copy", "List")
@@ -60,7 +60,8 @@ class RequestCounts:
         }
 
     def counts(self) -> tuple[float, float]:
-        """For a segment of 1 GiB, the requests at the price of reading, and at that of writing."""
+        """The requests for a segment of 1 GiB: those at the price of reads, and those at the price
+        of writes."""
         found = [0.0, 0.0]
         for kind, count in self.scaled().items():
             if not kind.startswith(FREE):

@@ -1,10 +1,10 @@
 """What do a thousand old consumers at the tail of one topic cost, and what does one?
 
-A broker without sockets is appended to, and every consumer fetches the new records: its request is
-decoded, its answer made and written to a channel that accepts everything. The cases are one old
-consumer; many; many without a conversion cache; and many current ones, who get the same records
-unchanged, which shows the cost of requests and writes alone. CPU time of the thread, the median of
-the rounds.
+Records are appended to a broker without sockets, and every consumer fetches them. Its request is
+decoded, and its answer is made and written to a channel that accepts everything. The cases are one
+old consumer, many old ones, many without a conversion cache, and many current ones. Current ones
+get the same records unchanged, which shows the cost of requests and writes alone. The figure is the
+thread's CPU time, as the median of the rounds.
 
     python -m bench.tail [--consumers 1000] [--rounds 9]
 
@@ -30,7 +30,7 @@ from downconvert.storage import LogDir
 from records import Codec, MemoryRecords, Record, build
 from records.units import MiB
 
-OLD, NEW = 2, 4  # versions of Fetch: the last that needs conversion, the first that does not
+OLD, NEW = 2, 4  # versions of Fetch: one that needs conversion, and the first that needs none
 TOPIC: Final = "events"
 RECORDS: Final = 1000  # in an append
 KEPT: Final = 16 * MiB
@@ -49,7 +49,8 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """seconds: CPU of all fetches of an append, for each append. conversions: in all."""
+    """The cost of all fetches. seconds: of CPU, for each append. conversions: their number in
+    all."""
 
     seconds: list[float]
     conversions: int
@@ -116,7 +117,7 @@ def opened(directory: str) -> AbstractContextManager[LogDir]:
 
 
 def timed(convert: Callable[[], object], rounds: int) -> float:
-    """Milliseconds of CPU, the median."""
+    """The median of the CPU milliseconds of a call."""
     seconds = []
     for _ in range(rounds):
         started = thread_time()

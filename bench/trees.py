@@ -1,8 +1,8 @@
-"""Random tests: the Spark reader must read every remaining record of a log, or report what is
+"""Random tests: the Spark reader must read every remaining record of a log, or report that it is
 missing.
 
-Makes brokers' directories from seeds (tree_model.py). Compares the records that a query, a stream,
-jobs and exports read there with the model. There is no JVM: tasks run in this process."""
+Brokers' directories are made from seeds (tree_model.py). The records that a query, a stream, jobs
+and exports read there are compared with the model. There is no JVM: tasks run in this process."""
 
 import os
 import random
@@ -52,7 +52,7 @@ from .tree.tree_shapes import SHAPED
 PARTITION: Final = TopicPartition("a", 0)
 STREAMED: Final = {"failOnDataLoss": True, "stopAtHighWatermark": False}
 ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
-SHOWN: Final = 50  # how many trees a line of progress is for
+SHOWN: Final = 50  # trees for each line of progress
 MEMORY: Final = Path("/dev/shm")  # here trees are written and removed faster than on a disk
 
 
@@ -111,8 +111,8 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
 
 
 def _refusals(tree: Tree, logs: Path, *, is_stored: bool) -> tuple[type[Exception], ...]:
-    """The errors of a query that has to fail: two topics have one name, no file is left, or a copy
-    was made amid a cleaning."""
+    """The errors of a query that must fail, because two topics have one name, no file is left, or a
+    copy was made during a cleaning."""
     if is_stored and any(logs.rglob("*.log.swap")):
         return MixedClustersError, CorruptFileError
     if tree.is_refused:
@@ -139,7 +139,7 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
     _expect(tree, not silent, f"offsets {sorted(silent)} are absent, and nothing says so")
     lost = tree.readable() - set(found)
     _expect(tree, not lost, f"offsets {sorted(lost)} are in a copy, and were not read")
-    if not tree.is_hurt:  # but retention may have made a gap between two copies
+    if not tree.is_hurt:  # retention may still have made a gap between two copies
         had = {at for at in tree.had() if any(start <= at < end for start, end in absent)}
         _expect(tree, not had, f"nothing is damaged, and {absent} are reported")
     try:
@@ -156,7 +156,7 @@ def _warned(
     tree: Tree, found: list[int], absent: list[tuple[int, int]], notices: list[str]
 ) -> None:
     """Checks that a query warns of records that damage at the end of a copy may hide. If that copy
-    has lost its leader epochs, it seems to be one that a later leader has truncated."""
+    has lost its leader epochs, it looks like a copy that a later leader has truncated."""
     end = max(tree.seen())  # a DeleteRecords request may have moved the start beyond the end
     hidden = {at for copy in tree.copies if copy.is_valid for at in copy.hidden() if at >= end}
     hidden -= {at for at in hidden if at in found or _is_within(at, absent)}
@@ -172,7 +172,7 @@ def _warned(
 
 
 def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]]) -> None:
-    """Checks a query with small tasks, and one of a range of offsets."""
+    """Checks a query with small tasks, and a query of a range of offsets."""
     chance = random.Random(f"parts {tree.seed}")
     end = max(tree.seen()[1], 2)
     low = min(tree.seen()[0], end - 1) if tree.seed >= SHAPED else 0
@@ -198,14 +198,14 @@ def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int
 
 
 def _committed(tree: Tree, place: str, found: list[int]) -> Plain:
-    """Checks a query of committed records, and returns what it reads and reports. `found`: by a
-    query of all records."""
+    """Checks a query of committed records, and returns its result. `found`: the offsets that a
+    query of all records reads."""
     got, named = plain_of(rows(place, isolation="read_committed", mode="PERMISSIVE"))
     end = max(tree.seen()[1], found[-1] + 1 if found else 0)
     known = tree.transactions(end)
     expected = [at for at in found if at not in known.records and at < known.stable(end)]
     if any(copy.has_snapshots and "snapshot" not in copy.lost_notes for copy in tree.copies):
-        # a snapshot has transactions whose first records no copy has
+        # Snapshots may have transactions whose first records no copy has.
         full = tree.transactions(end, with_snapshots=True)
         with_it = [at for at in found if at not in full.records and at < full.stable(end)]
         expected = min(expected, with_it, key=len)
@@ -238,18 +238,18 @@ def _is_within(offset: int, ranges: list[tuple[int, int]]) -> bool:
 
 
 def _audit(tree: Tree, place: str, found: list[int]) -> None:
-    """Checks an audit: of a sound log it counts all records. It reads the files that are chosen,
-    and not those of other copies that fill their gaps."""
+    """Checks an audit. In a sound log it must count all records. It reads only the chosen copy's
+    files, not those of other copies that fill gaps."""
     shares = [share for task in audit.plan([place], (), False) for share in audit_segments(task)]
     damages = [damage for share in shares for damage in share["damages"]]
     if tree.is_hurt or any(copy.cleaned or copy.is_misindexed for copy in tree.copies):
         return
     if any(one.magic != V2 and one.codec is not Codec.NONE for one in tree.log):
-        return  # their headers have no number of records
+        return  # headers of compressed old messages do not count records
     if any(one.time(at) < NO_TIMESTAMP for one in tree.log for at, _, _ in one.records):
         return  # v0 and v1 have no such timestamps
     if len(tree.copies) > 1 and any(piece.spare for copy in tree.copies for piece in copy.pieces):
-        return  # in a segment that another copy's follows, zeros are damage
+        return  # zeros at the end are damage if a segment of another copy follows
     _expect(tree, not damages, f"nothing is damaged, and an audit has {damages}")
     counted = sum(share["records"] for share in shares)
     is_right = counted == len(found) if len(tree.copies) == 1 else counted <= len(found)
@@ -323,7 +323,7 @@ def _export(
         write_varied(tree, logs, is_healed=True)
         healed = rows(place, mode="PERMISSIVE")  # retention may still have made a gap
         whole = [row["offset"] for row in healed if row["_corrupt"] is None]
-        start = whole[0] if whole else OFFSET_MAX  # what was removed before stays archived
+        start = whole[0] if whole else OFFSET_MAX  # records removed before stay archived
         is_short = len(whole) < len(healed)
         exported(patch, place, lake, skip_damaged=is_short, past_high_watermark=True)
         late = [at for at in _offsets(lake) if at >= start]

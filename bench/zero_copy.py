@@ -1,9 +1,9 @@
 """How close does a fetch that needs no conversion come to a bare sendfile?
 
-The same ranges of a log go through a TCP socket to a process that discards them: by a bare loop of
-`os.sendfile`; by our sends of known ranges; by whole fetches, which find their range by its offset;
-and by reading into a buffer and sending that. They take turns; ratios are within a turn. CPU time
-is that of the sending process.
+The same ranges of a log are sent through a TCP socket to a process that discards them, in four
+ways: by a bare loop of `os.sendfile`; by our sends of known ranges; by whole fetches, which find
+their range by its offset; by reading into a buffer and sending that. The ways take turns, and
+ratios are within a turn. CPU time is that of the sending process.
 
     python -m bench.zero_copy --size 1GiB
 
@@ -130,7 +130,7 @@ def write_log(directory: Path, size: int) -> Path:
 
 
 def plan(log: Log) -> list[Fetch]:
-    """The fetches of a consumer that reads all of it."""
+    """The fetches of a consumer that reads the whole log."""
     fetches = []
     offset, end = log.start_offset, log.end_offset
     while offset < end:
@@ -142,7 +142,7 @@ def plan(log: Log) -> list[Fetch]:
 
 
 def turn(way: Way, log: Log, fetches: Sequence[Fetch]) -> Turn:
-    """Sends everything; the time is that until the other side has received it."""
+    """Sends everything. The time ends when the other side has received it."""
     size = sum(records.size for _, records in fetches)
     command = (sys.executable, "-c", DRAIN)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as drain:

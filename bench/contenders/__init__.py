@@ -1,1 +1,1 @@
-"""What is compared: this project, Kafka's classes, other readers and relays."""
+"""The contenders: this project, Kafka's classes, other readers and relays."""

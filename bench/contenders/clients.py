@@ -1,9 +1,9 @@
-"""The record classes of kafka-python and aiokafka, used to convert records: the way of a Python
-program without this project.
+"""Converts records with the record classes of kafka-python and aiokafka, as a Python program would
+without this project.
 
-They read v2 and write v0 or v1, record by record. aiokafka's are compiled (Cython).
+The classes read v2 and write v0 or v1, record by record. aiokafka's are compiled (Cython).
 
-Not here: their speed as clients. They were not made for this use."""
+Not here: their speed in clients. They were not made for conversions."""
 
 import zlib
 from collections.abc import Sequence
@@ -41,7 +41,8 @@ class Client:
         self._codec = codec
 
     def round(self) -> Round:
-        """One of `NO_CODEC`: a library that the client needs is not installed."""
+        """Converts all fetches. Raises one of `NO_CODEC` if a library that the client needs is not
+        installed."""
         records = size = crc = 0
         seconds = cpu_seconds = 0.0
         with self._segment.open("rb") as log:

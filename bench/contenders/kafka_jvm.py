@@ -24,11 +24,12 @@ JVM_OPTIONS: Final = ("-Xms1G", "-Xmx1G", "-Xmn600M", "-XX:+UseSerialGC", "-serv
 
 
 class UnavailableError(Exception):
-    """Kafka's classes cannot run here; with the reason."""
+    """Kafka's classes cannot run here. The text has the reason."""
 
 
 def class_path() -> str:
-    """Fetches and compiles what is needed, once. UnavailableError: that is not possible."""
+    """The class path of Kafka's classes, which are fetched and compiled once. UnavailableError:
+    that is not possible."""
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise UnavailableError(f"there is no {tool} (a JDK of 17 or later)")
@@ -105,9 +106,9 @@ class KafkaJvm:
         return Round(cpu_seconds=self._cpu_seconds() - before, **json.loads(answer))
 
     def _cpu_seconds(self) -> float:
-        """All its threads count, because the collector and the compiler share the core."""
+        """CPU seconds of all threads, because the collector and the compiler share the core."""
         nanoseconds = 0
         for thread in Path(f"/proc/{self._process.pid}/task").glob("*/schedstat"):
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the thread has ended
                 nanoseconds += int(thread.read_text().split()[0])
         return nanoseconds / 1e9

@@ -39,9 +39,9 @@ Channel: TypeAlias = Discard | Checksum | FileIO
 class Ours:
     """Converts the fetches of one segment under one policy.
 
-    `in_turns`: an answer is one call, which writes to the descriptor of /dev/null, chunk after
-    chunk, as a server with a writable socket does. Else each chunk is a call and a write to an
-    object in Python."""
+    `in_turns`: one call makes an answer and writes it to the descriptor of /dev/null, chunk after
+    chunk, like a server with a writable socket. Otherwise each chunk takes a call, and a write to
+    an object in Python."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Ours:
         return replace(done, seconds=seconds, cpu_seconds=cpu_seconds)
 
     def checked_round(self) -> Round:
-        """A round with a CRC of all that was sent."""
+        """A round with a CRC of all sent bytes."""
         channel = Checksum()
         started = perf_counter()
         done = self._convert(channel)

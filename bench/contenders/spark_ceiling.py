@@ -1,6 +1,6 @@
 """Spark's own cost for rows of a source in Python: a data source that does no work.
 
-It hands the first record batch of a log to Spark again and again, until there have been about as
+It hands the first record batch of a log to Spark again and again, until it has handed over about as
 many rows as the log has."""
 
 from collections.abc import Iterator
@@ -52,8 +52,8 @@ class CeilingReader(DataSourceReader):
 
 
 def copies_of(path: str, **options: str) -> tuple[int, int]:
-    """The number of times that each task must repeat its first rows to reach the log's number of
-    rows, and that number."""
+    """How often each task must repeat its first rows to reach the log's number of rows; and this
+    number of rows."""
     given = {name.lower(): text for name, text in options.items()}
     parsed = Options.parse(given | {"path": path}, streaming=False)
     reader = SegmentReader(parsed, schema_of(parsed))

@@ -21,7 +21,7 @@ from .kafka_jvm import JVM_OPTIONS, UnavailableError
 
 HOME: Final = Path(__file__).parent / "spark_kafka"
 CACHE: Final = Path(__file__).parents[2] / "build" / "spark-kafka"
-# Spark has its other dependencies.
+# The needed jars. Spark already has the others.
 WANTED: Final = (
     "spark-sql-kafka-0-10_2.13",
     "spark-token-provider-kafka-0-10_2.13",

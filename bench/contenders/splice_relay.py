@@ -24,7 +24,7 @@ def move(source: socket.socket, target: socket.socket) -> None:
     outlet, inlet = os.pipe()
     fcntl.fcntl(inlet, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     try:
-        with suppress(OSError):  # one of the two is closed
+        with suppress(OSError):  # one of the two sockets is closed
             while size := os.splice(source.fileno(), inlet, PIPE_SIZE):
                 while size:
                     size -= os.splice(outlet, target.fileno(), size)

@@ -1,7 +1,7 @@
 """Small damaged segments. Each depends only on a seed and a number.
 
-Segments come from `records.build`, in every format and codec. Some were damaged before they were
-compressed, so that there is also damage inside good compressed data."""
+Segments come from `records.build`, in every format and codec. Some are damaged before they are
+compressed, so there is also damage inside good compressed data."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -40,7 +40,7 @@ ABORTED: Final = (AbortedTransaction(1, 0), AbortedTransaction(2, 3, 8))
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A damaged segment, and how it is converted."""
+    """A damaged segment, and the options of its conversion."""
 
     number: int
     data: bytes

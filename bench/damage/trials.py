@@ -1,8 +1,8 @@
 """Reads, converts and sends a damaged segment, and checks the results.
 
 Each trial returns an outcome: the output, and the error. Two kernels agree if their outcomes are
-equal. The only allowed error is a RecordsError. A source that is read too often shows an endless
-loop, and one that is read beyond its end an over-read."""
+equal. The only allowed error is a RecordsError. Too many reads mean an endless loop. A read beyond
+the end of the source is an over-read."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ class Watched:
 
     @property
     def view(self) -> None:
-        return None  # so that they are read
+        return None  # so that all access is by `read_into`
 
     @property
     def size(self) -> int:
@@ -159,8 +159,7 @@ def what_is_inside(mutant: Mutant, guard: int) -> tuple[Any, ...]:
     """Converts and sends, comparing the contents of compressed messages, because compressors
     differ.
 
-    The sent bytes begin like the converted ones. Where they end depends on how well they
-    compress."""
+    The sent bytes begin like the converted ones. Their end depends on the ratio of compression."""
     whole, part = Sum(), Sum()
     error, *_ = convert_all(mutant, guard, whole)
     send_all(mutant, guard, part)
@@ -171,13 +170,13 @@ def what_is_inside(mutant: Mutant, guard: int) -> tuple[Any, ...]:
 
 
 def _inside(data: bytes | bytearray) -> Iterator[tuple[bytes, ...]]:
-    """Entry by entry, up to the last whole one: its bytes; for a compressed message its head
-    without sizes and checksum, and the bytes inside."""
+    """The whole entries: their bytes. For a compressed message, its head without sizes and
+    checksum, and the decompressed bytes."""
     try:
         for header in MemoryRecords(bytes(data)).batches():
             entry = bytes(data[header.position : header.position + header.size])
             yield (entry,) if header.magic >= V2 or not header.codec else _opened(entry, header)
-    except RecordsError:  # cut, or the filler
+    except RecordsError:  # the entry is cut off, or is filler
         pass
 
 
@@ -194,7 +193,7 @@ def _opened(entry: bytes, header: BatchHeader) -> tuple[bytes, ...]:
 
 
 def gather_all(mutant: Mutant, guard: int) -> Outcome:
-    """All records as Arrow columns: those of entries that the kernel adds at once, and of others
+    """All records as Arrow columns. The kernel adds ordinary entries at once. Others are added
     record by record."""
     total = Sum()
 

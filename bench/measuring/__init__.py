@@ -1,1 +1,1 @@
-"""What all comparisons share: segments, rounds, checks, tables."""
+"""The common part of all comparisons: segments, rounds, checks, tables."""

@@ -1,6 +1,6 @@
-"""Batches that expand to far more than their size: valid ones, which a converter must survive.
+"""Valid batches that expand to far more than their size. A converter must survive them.
 
-They are written through a codec's stream, so that building one needs little memory, too."""
+They are written through a codec's stream, so building one needs little memory, too."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,9 @@
 """Is the output right that a benchmark times?
 
-A whole segment is converted with exact sizes, its records are counted, and its CRC is computed. The
-first fetch is compared with the reference's output, or, if compressed, read back. If Kafka's
-classes run, their output is compared with ours, or, if compressed, its size."""
+A whole segment is converted with exact sizes. The records of the output are counted, and its CRC is
+computed. The output of the first fetch is compared with the reference's, or read back if it is
+compressed. If Kafka's classes run, their output is compared with ours, or only its size if it is
+compressed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ def check(
 def read_back(
     to_magic: int, segment: Path, fetch: Fetch, policy: ConversionPolicy
 ) -> tuple[list[Content], list[Content]]:
-    """The contents of a fetch after the conversion, and before it."""
+    """The contents of a fetch, after the conversion and before it."""
     position, size, first_offset = fetch
     with FileRecords.open(segment) as log:
         source = log.slice(position, size)

@@ -29,8 +29,9 @@ CLIENT_ROUNDS: Final = 3  # of the first fetch only, because they are slow
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`size`: of segments, if not their own. `directory`: where they are kept. `cpu_clock`: CPU
-    time counts, for machines with other load. `warm_up`: rounds of a JVM before they count."""
+    """The options of a comparison. `size`: of segments; None: the shape's own size. `directory`: of
+    the segments. `cpu_clock`: CPU time counts, for machines with other load. `warm_up`: the number
+    of a JVM's rounds that do not count."""
 
     rounds: int
     warm_up: int

@@ -79,7 +79,7 @@ def others(results: Sequence[Result]) -> Iterator[Row]:
 
 
 def document(results: Sequence[Result]) -> Iterator[Row]:
-    """What docs/performance.md has of both tables."""
+    """The rows of docs/performance.md, from both tables."""
     for result in results:
         clients = [result.clients.get(name) for name in ("aiokafka", "kafka-python")]
         for case in result.cases:

@@ -17,8 +17,8 @@ class Checked:
 
 @dataclass(slots=True)
 class Case:
-    """One of our ways to convert a segment. Rounds took turns with those of the `Result` that
-    contains it.
+    """One of our ways to convert a segment. Its rounds took turns with the other rounds of its
+    `Result`.
 
     `exact`: the default, exact sizes, an answer in one call. `estimate`: the same with Kafka's
     estimated sizes. `chunks`: exact sizes, one call for each chunk."""
@@ -33,12 +33,13 @@ class Case:
 
     @property
     def exact_cost(self) -> float:
-        """The time for a record under exact sizes, as a multiple of that under estimates."""
+        """The time for a record with exact sizes, as a multiple of the time with estimates."""
         return paired(self.estimate, self.exact)
 
     @property
     def chunks_cost(self) -> float:
-        """The time for a record if each chunk is a call, as a multiple of that in turns."""
+        """The time for a record with a call for each chunk, as a multiple of the time with one call
+        for an answer."""
         return paired(self.exact, self.chunks)
 
     @property
@@ -52,7 +53,7 @@ class Result:
     """All measurements on one shape."""
 
     shape: str
-    rival: str  # the shape that Kafka converted, if it refuses this one
+    rival: str  # the shape that Kafka converted: another one if it refuses this one
     cases: list[Case]
     kafka: list[Round] = field(default_factory=list)
     kafka_eager: list[Round] = field(default_factory=list)

@@ -19,10 +19,9 @@ Fetch: TypeAlias = tuple[int, int, int]  # position, size, offset of its first r
 class Round:
     """One conversion of all fetches. Seconds are of the wall clock.
 
-    `records` were converted, which may be more than were sent: the last chunk is cut at the
-    promised size. `cpu_seconds` are those of the whole process. `crc` is that of all sent bytes, or
-    0 without a check. `first_byte`: seconds until a fetch sends its first byte, on average; 0: not
-    measured."""
+    `records`: the number of converted ones. Fewer may have been sent, because the last chunk is cut
+    at the promised size. `cpu_seconds`: of the whole process. `crc`: of all sent bytes; 0 without a
+    check. `first_byte`: seconds until a fetch sends its first byte, on average; 0: not measured."""
 
     records: int
     size: int
@@ -46,13 +45,12 @@ def middle(rounds: Sequence[Round]) -> float:
 
 
 def paired(ours: Sequence[Round], theirs: Sequence[Round]) -> float:
-    """The median of the ratios of rounds that ran one after the other, which cancels out noise that
-    lasts."""
+    """The median of the ratios of consecutive rounds. This cancels out noise that lasts."""
     return median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
 
 
 def fetches(segment: Path, fetch_size: int) -> list[Fetch]:
-    """Ranges of up to `fetch_size` bytes of whole batches, and of at least one."""
+    """Ranges of whole batches: at most `fetch_size` bytes, but at least one batch."""
     found: list[Fetch] = []
     with FileRecords.open(segment) as log:
         start = end = offset = 0

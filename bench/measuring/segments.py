@@ -36,8 +36,8 @@ Contents: TypeAlias = Callable[[Random], Iterator[Content]]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The records of a segment. `size` is before compression; one record a batch if `batch_size` is
-    0."""
+    """The records of a segment. `size`: before compression. If `batch_size` is 0, each batch has
+    one record."""
 
     name: str
     codec: Codec
@@ -65,8 +65,8 @@ def with_header(random: Random) -> Iterator[Content]:
 
 
 def mixed(random: Random) -> Iterator[Content]:
-    """10 B to 10 KB, as many of each order of magnitude; null keys, headers, now and then a
-    tombstone."""
+    """Records of 10 B to 10 KB, the same number of each order of magnitude. Some have null keys or
+    headers, and a few are tombstones."""
     noise = random.randbytes(2 * 10_240)
     while True:
         size = int(10 * 1024 ** random.random())

@@ -16,7 +16,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")  # a second
 def pin(cores: set[int]) -> None:
     """Limits this process, its descendants and their later children to these cores.
 
-    It does so twice, for processes that start in the meantime."""
+    It does so twice, because processes may start in the meantime."""
     for _ in range(2):
         for process in (os.getpid(), *below()):
             for thread in _numbers(PROC / str(process) / "task"):

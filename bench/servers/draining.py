@@ -1,7 +1,7 @@
 """A consumer that only reads and counts bytes, so that the server is measured and not the client.
 
-At first it parses the answers of a partition to find the next offset. Then it sends the same
-requests again and reads the answers' bytes, which must be as many as the first time."""
+The first time, it parses the answers of a partition to find the next offset. Later it sends the
+same requests again, and reads the bytes of the answers. Their number must be the same."""
 
 import socket
 from abc import ABC, abstractmethod
@@ -240,7 +240,7 @@ class Round(Protocol):
 def taking_turns(
     timed: tuple[Round, Round], warm_up: int, rounds: int
 ) -> tuple[list[Drained], list[Drained]]:
-    """Rounds of two in turns, after some of each to warm up."""
+    """Rounds of two contenders in turns, after some of each to warm up."""
     for one in timed:
         for _ in range(warm_up):
             one.once()

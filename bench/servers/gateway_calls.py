@@ -2,8 +2,8 @@
 
 How many turns does its event loop take for a large fetch of an old client, and how often does it
 hand work to a thread? A gateway and its cluster run in this process. The gateway's threads count
-their calls. Counts hardly depend on other load on the machine, so a test can limit them. A
-coroutine counts each time that it resumes.
+their calls. Each resumption of a coroutine is a call. Counts hardly depend on other load on the
+machine, so a test can limit them.
 
     python -m bench.gateway calls [--only none-1000] [--only Fetch] [--names]
 
@@ -89,7 +89,7 @@ def _ask_and_leave(address: Address) -> None:
 
 
 def per_fetch(found: Calls, fetches: int) -> dict[str, float]:
-    """The calls of one fetch, and how many of them are turns of the event loop and hand-overs."""
+    """The calls of one fetch, and the numbers of the event loop's turns and of hand-overs."""
     by_name = Counter({name: count for (_, name), count in found.functions.items()})
     counts = {"calls": found.calls, "turns": by_name[TURN], "hand-overs": by_name[HAND_OVER]}
     return {part: count / fetches for part, count in counts.items()}

@@ -4,8 +4,8 @@ The gateway is a process of its own in front of our server. Each old consumer re
 of a large answer, and then stops reading. The growth of the process is divided by the number of
 consumers. Pages of files do not count, because the system can take them back.
 
-Connections use TCP segments of Ethernet's size. With the loopback device's segments, the system
-would buffer megabytes for each consumer, so the gateway would hold nothing.
+Connections use TCP segments of Ethernet's size. With the larger segments of the loopback device,
+the system would buffer megabytes for each consumer, and the gateway would hold nothing.
 
     python -m bench.gateway memory --consumers 1000"""
 
@@ -35,9 +35,9 @@ from .processes import PATIENCE, Serving, settled
 CONSUMERS: Final = 1000
 LIMIT: Final = 48 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
-ANSWER_LIMIT: Final = 2 * MiB  # that may show for one large answer
-BUDGET: Final = 64 * KiB  # shared by all: nearly nothing, so that the need of each shows
-SLOW: Final = MiB  # an answer that fits no buffer of the system
+ANSWER_LIMIT: Final = 2 * MiB  # for one large answer
+BUDGET: Final = 64 * KiB  # for all answers together: so little that each consumer's own need shows
+SLOW: Final = MiB  # an answer that is larger than the system's buffers
 SEGMENT: Final = 1460  # bytes
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
@@ -91,7 +91,7 @@ def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
 def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
     """Measures this many consumers that stop reading, and then one answer of this size."""
     with gateway(max(answer, SLOW), codec) as serving, ExitStack() as stack:
-        for _ in range(20):  # lets it make everything that is made only once
+        for _ in range(20):  # a warm-up: the gateway makes everything that it makes only once
             with Wire(Address(*serving.address)) as client:
                 ask(client, SLOW)
                 client.receive()

@@ -1,5 +1,5 @@
-"""How much load do one core and one gigabyte carry on this machine, and how many do old clients
-need?
+"""How much load do one core and one gigabyte carry on this machine, and how much of both do old
+clients need?
 
 A gateway of one process stands in front of our own server. Each kind of work runs for a few
 seconds. The gateway's CPU time is read from the system, so that neither the clients here nor other
@@ -45,7 +45,7 @@ BATCH: Final = 16  # records: the most that Kafka's producer sends by default
 LOG: Final = 16 * MiB  # of each topic
 FETCH: Final = MiB  # bytes of a partition: the default of consumers
 OLD: Final = 2  # a version of Fetch with converted responses
-NEW: Final = 11  # one that passes through
+NEW: Final = 11  # a version with responses that pass through
 CODECS: Final = {"none": Codec.NONE, "lz4": Codec.LZ4, "gzip": Codec.GZIP}
 WORD_SIZE: Final = 8  # bytes, with a blank
 WORDS: Final = [b"%0*x" % (WORD_SIZE - 1, Random(n).getrandbits(28)) for n in range(500)]
@@ -126,7 +126,7 @@ def gateway(log: int, directory: Path, settings: str = "") -> Iterator[Serving]:
 
 def by_core(serving: Serving, seconds: float, work: Callable[[], float]) -> float:
     """The sum of the results of `work` for each second of the gateway's CPU time."""
-    work()  # lets it make everything that is made only once
+    work()  # a warm-up: the gateway makes everything that it makes only once
     began, cpu, done = monotonic(), serving.cpu_seconds, 0.0
     while monotonic() - began < seconds or serving.cpu_seconds == cpu:
         done += work()

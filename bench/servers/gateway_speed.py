@@ -1,15 +1,15 @@
 """What throughput and latency does a consumer have through a gateway?
 
 The same records are on a Kafka 3.9 broker, which converts for old clients, and on a Kafka 4.4
-broker with the gateway in front. One client, which only drains, fetches from each in turn after
-rounds to warm up. It sends Fetch v1 and v2 (converted) to Kafka 3.9 and to the gateway, and Fetch
-v12 (unchanged) and a small request to Kafka 4.4 directly and through the gateway. Rounds of one run
+broker with the gateway in front. After a warm-up, one client, which only drains, fetches from each
+in turn. It sends Fetch v1 and v2 (converted) to Kafka 3.9 and to the gateway. It sends Fetch v12
+(unchanged) and a small request to Kafka 4.4, directly and through the gateway. Rounds of one run
 are compared in pairs, because machines are noisy.
 
     python -m bench.gateway speed [--size 64] [--rounds 7] [--relay]
 
-With `--relay`, Fetch v12 also goes through a relay that only splices (splice_relay.py). The client,
-the broker and the relay share the machine, so no gateway can be faster."""
+With `--relay`, Fetch v12 also goes through a relay that only splices (splice_relay.py). No gateway
+can be faster on this machine, which client, broker and relay share."""
 
 import tempfile
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """Cheap old producers and consumers that check every byte.
 
-The content of a record follows only from its topic, partition and offset. So a consumer knows what
-it must read, whoever wrote it, and finds another client's record, or one of another offset, at
-once. A partition has one producer, which knows its next offset.
+The content of a record follows only from its topic, partition and offset. So a consumer knows the
+bytes that it must read, whichever producer wrote them. It notices another client's record, or the
+record of another offset, at once. A partition has one producer, which knows the next offset.
 
 Not here: the uses (soak.py, isolation.py)."""
 
@@ -43,7 +43,7 @@ class Contents:
         return b"%d" % (offset * 7919 % self.keys) if self.keys else None
 
     def value(self, offset: int) -> bytes | None:
-        """None: a tombstone."""
+        """The value at an offset. None: a tombstone."""
         if self.keys and offset % TOMBSTONE_EVERY == TOMBSTONE_EVERY - 1:
             return None
         name = f"{self.topic}/{self.partition}/{offset}:".encode()
@@ -220,7 +220,7 @@ class Consumer(OldClient):
         taken = []
         for record in whole_records(bytes(part.records or b"")):
             if record.offset < next_offset:
-                continue  # a batch that begins before the offset is sent whole
+                continue  # the batch begins before the requested offset, and is sent whole
             if record.offset != next_offset and not self._skips:
                 raise WrongBytesError(f"{contents}: {record.offset} for {next_offset}")
             contents.check(record)

@@ -2,8 +2,8 @@
 connections?
 
 The server is a process of its own. Old consumers fetch 1 MB of an uncompressed topic, in v1
-messages, and read nothing: each has received the beginning of its answer. The growth of the process
-is divided by their number. Idle connections have sent one ApiVersions request, and nothing more.
+messages. Each receives the beginning of its answer and then stops reading. The growth of the
+process is divided by their number. Idle connections have sent one ApiVersions request.
 
     python -m bench.serving memory [--consumers 1000] [--idle 10000]"""
 
@@ -128,7 +128,7 @@ def idle(serving: Serving, count: int) -> Growth:
 
 
 def measure(consumers: int, connections: int) -> None:
-    """Prints both; ends the program if a limit is exceeded."""
+    """Prints both figures. Ends the program if a limit is exceeded."""
     allow_files(max(consumers, connections))
     with uncompressed() as serving, stalled(serving, consumers) as old:
         print(old.line("old consumers that read nothing"), flush=True)

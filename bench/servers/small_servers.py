@@ -48,8 +48,8 @@ WARM_UP: Final = 2_000  # requests, for servers without a JIT compiler
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server. `warm_up`: the number of requests before it is measured. `gets`: what the kinds of
-    requests need that it gets. `only`: how their names begin."""
+    """A server. `warm_up`: the number of requests before it is measured. `gets`: it gets requests
+    with these needs. `only`: it gets requests whose names begin like this."""
 
     name: str
     port: int
@@ -67,7 +67,7 @@ class Contender:
         """The CPU seconds of all its threads that still run."""
         nanoseconds = 0
         for thread in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the thread has ended
                 nanoseconds += int(thread.read_text().split()[0])
         return nanoseconds / 1e9
 

@@ -1,8 +1,8 @@
 """Old and new clients whose work shows in every panel of the dashboard.
 
-Producers and consumers of several versions, which check every byte; a group that commits now and
-then; transactions, some of which are aborted; fetches beyond the end, which get an error. Consumers
-join in the second third of a run, and producers write twice as much in the last.
+There are producers and consumers of several versions, which check every byte. A group commits now
+and then. Some transactions are aborted. Fetches beyond the end get an error. In the second third of
+a run more consumers join, and in the last third producers write twice as much.
 
 Not here: the servers, and the picture (dashboard.py)."""
 
@@ -49,7 +49,7 @@ class DashboardLoad:
         self._join(EARLY_FETCHES)
 
     def step(self, share: float) -> None:
-        """share: the part of the run that is over."""
+        """Runs a tick. share: the part of the run that is over."""
         now = int(time.time() * 1000)
         for producer in self._producers:
             producer.send(RECORDS * (2 if share > BUSY else 1), now)

@@ -31,9 +31,9 @@ SAMPLES: Final = 60
 OURS: Final = ("downconvert", "records", "prometheus_client")
 TABLES: Final = (dict, list, set, frozenset, deque)
 SHARE_MAX: Final = 1.15
-SLACK: Final = {"descriptors": 8, "memory": 8 * MiB, "lines": 1.0}  # in addition to that share
+SLACK: Final = {"descriptors": 8, "memory": 8 * MiB, "lines": 1.0}  # in addition to SHARE_MAX
 TABLE_SLACK: Final = 60  # entries
-# Tables that the code bounds, and that fill up within days: they may grow up to this.
+# The code bounds these tables, and they fill up only within days. So they may grow up to the bound.
 BOUNDS: Final = {
     "KnownRequests._known": COUNT_MAX,
     "BoundedLabels._known": 2 * TOPICS_MAX + CLIENTS_MAX,

@@ -1,8 +1,8 @@
 """A `serve` and a gateway with simulated clocks, and the events around them.
 
-Clients with new names, users who fail to log in, topics, groups, producers, brokers that fail and
-are replaced, disks that are full for a while. No sockets and no threads: an hour takes some
-seconds.
+There are clients with new names, users who fail to log in, topics, groups, producers, brokers that
+fail and are replaced, and disks that are full for a while. There are no sockets and no threads, so
+an hour takes some seconds.
 
 Not here: the duration, and the measurements (fast_soak.py)."""
 
@@ -99,7 +99,7 @@ class FillingFile(UnsyncedFile):
 
 
 class World:
-    """Has a time of its own, `now`, in seconds."""
+    """The servers and their clients, with a time of their own: `now`, in seconds."""
 
     def __init__(self, serve: LogDir, cluster: LogDir, disk: FillingDisk, seed: int) -> None:
         self.now = 0.0
@@ -129,7 +129,7 @@ class World:
         self.client_ids = 0
 
     def step(self) -> None:
-        """The events within STEP seconds."""
+        """Runs the events of STEP seconds."""
         self.now += STEP
         for happen in self.random.choices(HAPPENINGS, k=4):
             with suppress(BadRequestError, ApiError, BrokerError, RecordsError, StorageError):

@@ -33,8 +33,7 @@ CONFIGS: Final[dict[str, dict[str, int | str]]] = {
 
 
 class Member:
-    """A group's member as of 0.9: joins, gets the assignment that it made itself, commits,
-    leaves."""
+    """A group's member, as in 0.9. It joins, makes the assignment itself, commits, and leaves."""
 
     def __init__(self, address: Address) -> None:
         self._wire = Wire(address)

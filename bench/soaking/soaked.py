@@ -19,7 +19,7 @@ START_SLACK: Final = 0.3  # seconds of CPU
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The server at one moment. Sizes in bytes; resident and anonymous of memory."""
+    """The server at one moment. Sizes are in bytes. `resident` and `anonymous` are memory."""
 
     seconds: float
     resident: int
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of another server on a copy of the directory. cpu_seconds: until it is ready."""
+    """The start of another server on a copy of the directory. cpu_seconds: until it was ready."""
 
     seconds: float
     cpu_seconds: float
@@ -42,7 +42,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """counted: the server's counters at its end, by name."""
+    """The result of a soak. counted: the server's counters at the end, by name."""
 
     samples: list[Sample]
     starts: list[Start]

@@ -1,6 +1,6 @@
-"""Changes generated trees between the plan of a query and its tasks: a segment is deleted, renamed
-as a broker does before it deletes one, cut, or replaced by a longer one. The query fails, or with
-`failOnDataLoss=false` warns and reads the rest.
+"""Changes generated trees between the plan of a query and its tasks. A segment is deleted, renamed
+as by a broker that is about to delete it, cut, or replaced by a longer one. The query must fail or,
+with `failOnDataLoss=false`, warn and read the rest.
 
 Not here: logs that change between queries (tree_history.py)."""
 
@@ -20,7 +20,8 @@ CHANGES: Final = ("deleted", "renamed", "cut", "replaced", "grown")
 
 def changed_reads(tree: Tree, path: Path, place: str, found: list[int]) -> str | None:
     """Returns the first difference; None: there is none. `path`: a scratch directory with the tree
-    in `logs`, which is `place` for readers. `found`: the offsets that a query reads."""
+    in `logs`. `place`: the path or URI by which readers find it. `found`: the offsets that a query
+    reads."""
     chance = random.Random(f"changes {tree.seed}")
     files = sorted((path / "logs").glob(f"**/{NAME}/*.log"))
     if not files:
@@ -45,7 +46,7 @@ def changed_reads(tree: Tree, path: Path, place: str, found: list[int]) -> str |
         file.write_bytes(data)
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     got = [at for at, report in read if report is None]
-    left = sorted(tree.had() & set(found) - set(got))  # a cleaner may have removed the others
+    left = sorted(tree.had() & set(found) - set(got))  # a cleaner may have removed other ones
     more = sorted(set(got) - set(found))
     named = [report for _, report in read if report is not None]
     silent = [at for at in left if not any(_covers(one, at) for one in named)]

@@ -1,8 +1,8 @@
-"""Reads a generated tree with options together: isolation, bounds, modes, task sizes, columns and
-counts, also without checksums, and streams of committed records. Each result is the part of a plain
-query that the bounds select.
+"""Reads a generated tree with several options at once: isolation, bounds, modes, task sizes,
+columns and counts. Also without checksums, and with streams of committed records. Each result must
+be the part of a plain query's result that the bounds select.
 
-Not here: single options (tree_reads.py), what a plain query has to read (trees.py)."""
+Not here: single options (tree_reads.py), the right result of a plain query (trees.py)."""
 
 import random
 from collections.abc import Iterable
@@ -19,14 +19,14 @@ END: Final = 2**63
 
 
 class Plain(NamedTuple):
-    """A plain query's result: the offsets of records, and the ranges that it reports."""
+    """A plain query's result: the offsets of records, and the ranges that it reports as missing."""
 
     found: list[int]
     absent: Ranges
 
 
 class Bounds(NamedTuple):
-    """The offsets from `low` up to `high`, and the options that say so. Absent offsets may be
+    """The offsets from `low` up to `high`, and the options that select them. Absent offsets may be
     reported from `since` on."""
 
     low: int
@@ -121,7 +121,7 @@ def _query(
         return f"{options} reports {named} of {wanted}"
     if options["mode"] == "FAILFAST" and wanted and _is_clear(tree):
         return f"{options} ends well, and {wanted} are absent"
-    if is_misindexed:  # the index entries used are others
+    if is_misindexed:  # damaged indexes lead readers to other boundaries
         had = tree.had()
         got = [at for at in got if at in had]
         expected = [at for at in expected if at in had]
@@ -140,13 +140,13 @@ def _query(
 
 
 def _without(options: dict[str, Any]) -> dict[str, Any]:
-    """Options without those of columns."""
+    """The options, without the ones that select columns."""
     return {name: value for name, value in options.items() if name != "columns"}
 
 
 def _is_clear(tree: Tree) -> bool:
-    """Whether queries in any parts report the same. A damaged body may be older by its header or by
-    an index, and a damaged index leads to other parts."""
+    """Whether all parts of a query report the same as the whole. They may not if a body is damaged,
+    because its header or an index may say that it is too old, or if an index is damaged."""
     return not any(
         piece.index_damage is not None or (piece.broken and piece.is_indexed)
         for copy in tree.copies
@@ -155,8 +155,8 @@ def _is_clear(tree: Tree) -> bool:
 
 
 def _stream(chance: random.Random, tree: Tree, path: str, committed: Plain) -> str | None:
-    """Checks a stream of committed records, with random limits and restarts. One that goes on at
-    damage reads as much as a query."""
+    """Checks a stream of committed records, with random limits and restarts. If it continues after
+    damage, it must read as much as a query."""
     goes_on = random.Random(f"goes on {tree.seed}").random() < 0.5
     options: dict[str, Any] = {"isolation": "read_committed", "failOnDataLoss": not goes_on}
     options["stopAtHighWatermark"] = False

@@ -58,7 +58,7 @@ def varied(seed: int) -> Tree:
 
 
 def write_varied(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
-    """Writes the directories. `is_healed`: as they were before the damage."""
+    """Writes the directories. `is_healed`: in their state before the damage."""
     written(tree, path, is_healed=is_healed)
     for copy in tree.copies:
         if copy.has_snapshots:
@@ -125,7 +125,7 @@ def _replace_batches(tree: Tree, change: Callable[[Batch], Batch]) -> None:
 
 
 def _hurt_ranges(chance: random.Random, copy: Copy) -> None:
-    """Overwrites neighbouring batches of some segments, often up to the end."""
+    """Overwrites consecutive batches of some segments, often up to the end."""
     for piece in copy.pieces:
         if not piece.batches or chance.random() > 0.15:
             continue
@@ -139,17 +139,17 @@ def _hurt_ranges(chance: random.Random, copy: Copy) -> None:
 def _lost_notes(
     chance: random.Random, copy: Copy, *, is_plain: bool, is_refused: bool
 ) -> dict[str, str]:
-    """Which small files are damaged, and how."""
+    """The small files to damage, each with the kind of damage."""
     lost = {}
     for name in (LEADER_EPOCHS, PARTITION_METADATA, CLEANER_POINTS, LOG_STARTS, "snapshot"):
         if chance.random() < 0.06:
             lost[name] = chance.choice(["gone", "empty", "noise", "cut"])
     if any(one.magic != V2 for one in copy.log) or not is_plain:
-        # Nothing else shows that a later leader truncated what another copy has, and the messages
-        # of old formats have no epoch.
+        # Without this file, nothing would show that a later leader truncated records of another
+        # copy: messages of old formats have no epoch.
         lost.pop(LEADER_EPOCHS, None)
     if any(piece.is_gone for piece in copy.pieces):
-        lost.pop(CLEANER_POINTS, None)  # nothing else distinguishes it from a cleaned segment
+        lost.pop(CLEANER_POINTS, None)  # nothing else tells a lost segment from a cleaned one
     if is_refused:
         lost.pop(PARTITION_METADATA, None)
     if LOG_STARTS in lost:
@@ -193,5 +193,5 @@ def _damage(chance: random.Random, file: Path, what: str) -> None:
         file.write_bytes(b"")
     elif what == "noise":
         file.write_bytes(chance.randbytes(len(data)))
-    else:  # after a line: within a number, nothing would show it
+    else:  # cuts after a line, because a cut within a number would not show
         file.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1] if b"\n" in data[:-1] else data[:5])

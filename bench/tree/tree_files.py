@@ -1,6 +1,6 @@
 """Writes generated trees as brokers' directories, with their damage.
 
-Not here: what is in them (tree_model.py)."""
+Not here: the contents of the directories (tree_model.py)."""
 
 import random
 from pathlib import Path
@@ -17,7 +17,7 @@ OFFSET_SIZE: Final = 8
 
 
 def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
-    """Writes the directories. `is_healed`: as they were before the damage."""
+    """Writes the directories. `is_healed`: in their state before the damage."""
     chance = random.Random(tree.seed)
     for copy in (*tree.copies, *(tree.lost if is_healed else ())):
         directory = path / copy.broker / NAME
@@ -88,7 +88,7 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
                 data[at : at + OFFSET_SIZE] = (flipped % 2**64).to_bytes(OFFSET_SIZE, "big")
             elif what == "header":
                 data[at : at + BATCH_HEADER_SIZE] = bytes(BATCH_HEADER_SIZE)
-            else:  # in old formats an offset has no checksum
+            else:  # byte 61 of old formats may be in a message's offset, which has no checksum
                 data[at + size - 1 if is_old else at + BATCH_HEADER_SIZE] ^= 1
         del data[len(data) if piece.keep is None else piece.keep :]
     log.write_bytes(data)
@@ -117,7 +117,7 @@ def _damage_indexes(directory: Path, piece: Piece) -> None:
             continue
         data = path.read_bytes()
         what = chance.choice(["no", "gone", "cut", "zeros", "noise", "bit"])
-        if kind is Kind.TRANSACTION_INDEX:  # it has no checksum: other damage is not visible
+        if kind is Kind.TRANSACTION_INDEX:  # other damage would not show: it has no checksum
             path.write_bytes(b"?" + data[1:])
         elif what == "gone":
             path.unlink()

@@ -1,10 +1,10 @@
 """Random tests: a log changes between runs. An export must hold its records, and a stream must read
 each record once.
 
-A leader's log grows, is truncated by a new leader, loses its oldest segments and is copied to
-brokers that lag behind. After each step an export runs, which may be killed, and a stream
-continues. The model knows the records that the export has to hold. There is no JVM: tasks run in
-this process."""
+A leader's log grows, is truncated by a new leader, loses its oldest segments, and is copied to
+brokers that lag behind. After each step an export runs, and may be killed, and a stream continues.
+The model knows the records that the export must hold. There is no JVM: tasks run in this
+process."""
 
 import os
 import random
@@ -55,13 +55,13 @@ class History:
     archive: Truth = field(default_factory=dict)
     deleted: Truth = field(default_factory=dict)  # records that retention has removed
     is_committed: bool = False  # only committed records are read
-    topic: int = 0  # how often the topic was created anew
+    topic: int = 0  # the number of times that the topic was created anew
     packings: tuple[str, ...] = ("", "", "")  # of each broker's directory (tree_places.py)
-    disks: tuple[str, ...] = ("", "", "")  # what a broker that moves the copy has on another disk
+    disks: tuple[str, ...] = ("", "", "")  # suffix of each broker's directory on another disk
     tier: str = ""  # the kind of tiered storage that has the leader's rolled segments
 
     def place(self, seed: int) -> None:
-        """Chooses where the copies are."""
+        """Chooses the places of the copies."""
         chance = random.Random(f"place {seed}")
         self.packings = tuple(chance.choices(["", "tar", "gz", "tar of gz"], [3, 1, 1, 1], k=3))
         self.disks = tuple(chance.choices(["", "future", "delete"], [3, 1, 1], k=3))
@@ -81,14 +81,14 @@ class History:
         return transactions(self.batches).stable(self.end)
 
     def readable_end(self) -> int:
-        """Up to where readers that stop at the high watermark read."""
+        """The offset up to which readers read, if they stop at the high watermark."""
         if not self.is_committed:
             return self.high_watermark
         below = [one for one in self.batches if one.base < self.high_watermark]
         return transactions(below).stable(self.high_watermark)
 
     def truth(self) -> Truth:
-        """The records that are to be read now."""
+        """The records that readers must read now."""
         there = {at: value for one in self.batches for at, _, value in one.records}
         if not self.is_committed:
             return there
@@ -102,7 +102,7 @@ class History:
             self._create_anew()
         if self.batches and chance.random() < 0.5:
             least = max(1, len(self.batches) - 6)
-            if self.is_committed:  # the outcome of a transaction does not change
+            if self.is_committed:  # truncation must not change the outcome of a transaction
                 markers = [at for at, one in enumerate(self.batches) if not one.records]
                 least = max(least, *(at + 1 for at in markers), 0)
             self._truncate(chance.randrange(least, len(self.batches) + 1))
@@ -141,7 +141,7 @@ class History:
         self.high_watermark = min(self.high_watermark, self.end)
 
     def write(self, path: Path, *, has_checkpoints: bool, has_epochs: bool) -> None:
-        """The directories of up to three brokers; all but the first one may lag."""
+        """Writes the directories of up to three brokers. All but the first one may lag."""
         shutil.rmtree(path, ignore_errors=True)
         brokers: list[Path] = []
         for number in range(self.chance.randrange(1, 4)):
@@ -150,7 +150,7 @@ class History:
             broker = path / f"b{number}" / ("d1" if self.disks[number] else "")
             brokers.append(broker)
             is_indexed = self._write_copy(broker, self.batches[:count], has_epochs=has_epochs)
-            if self.tier and not number and is_indexed:  # a broker copies no others
+            if self.tier and not number and is_indexed:  # brokers copy only segments with indexes
                 self._move_to_tier(path, broker / NAME)
             if has_checkpoints:
                 noted = self.high_watermark if not number else self.high_watermark // 2
@@ -202,7 +202,7 @@ class History:
             torn = Batch(end, end, self.epochs[-1][0], ((end, b"k0", b"torn"),)).data
             log.write_bytes(log.read_bytes() + torn[: self.chance.randrange(len(torn))])
         if has_epochs:
-            is_leader = len(batches) == len(self.batches)  # it stores its epoch before it writes
+            is_leader = len(batches) == len(self.batches)  # a leader notes its epoch first
             noted = [one for one in self.epochs if one[1] < end or is_leader]
             text = "".join(f"{epoch} {start}\n" for epoch, start in noted)
             (directory / LEADER_EPOCHS).write_text(f"0\n{len(noted)}\n{text}")
@@ -247,7 +247,7 @@ def _isolation(history: History) -> str:
 
 
 class _TopicLake(Lake):
-    """The target for one topic."""
+    """The export target for one topic."""
 
     topic: int
 
@@ -260,7 +260,7 @@ def _lake(path: Path, kind: str, history: History) -> _TopicLake:
 
 
 def _refuses(history: History, place: str, lake: Lake, seed: int) -> None:
-    """Checks that an export refuses the target of the former topic."""
+    """Checks that an export of the new topic refuses the target of the former one."""
     before = lake.records()
     with pytest.MonkeyPatch.context() as patch:
         try:
@@ -281,9 +281,9 @@ def _export(
     new = {at: value for at, value in history.truth().items() if at < end}
     old = {at: value for at, value in history.archive.items() if now.get(at) == value}
     is_unclear = not has_epochs and history.epochs[-1][1] >= history.end
-    if is_unclear:  # nothing shows that a later leader truncated the log
+    if is_unclear:  # without epochs, nothing shows that a later leader truncated the log
         old |= {at: value for at, value in history.archive.items() if at >= history.end}
-    if not has_epochs:  # nor which leaders wrote the deleted records
+    if not has_epochs:  # nothing shows which leaders wrote the deleted records
         old |= {at: value for at, value in history.archive.items() if at < history.start}
     committed = history.is_committed
     with pytest.MonkeyPatch.context() as patch:

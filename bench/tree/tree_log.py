@@ -1,6 +1,6 @@
-"""The batches of a generated log, and what its transactions make of its records.
+"""The batches of a generated log, and its transactions.
 
-Not here: copies of it and their damage (tree_model.py), its changes over time (tree_history.py)."""
+Not here: copies of the log and their damage (tree_model.py), its changes (tree_history.py)."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,8 @@ NO_PRODUCER: Final = -1
 
 @dataclass(frozen=True)
 class Batch:
-    """Records by offset, up to `last`. Without records it is a control batch, which ends its
-    producer's transaction. Records with a producer belong to a transaction."""
+    """A batch of records by offset, up to `last`. Without records it is a control batch, which ends
+    the transaction of its producer. Records with a producer belong to a transaction."""
 
     base: int
     last: int
@@ -41,7 +41,7 @@ class Batch:
     aborts: bool = False
     magic: int = V2
     codec: Codec = Codec.NONE
-    spread: int = 0  # by how much timestamps differ from an even clock; 0: all are the same
+    spread: int = 0  # the largest deviation of timestamps from an even clock; 0: all are the same
     era: int = DAY  # the timestamp of offset 0
     is_appended: bool = False  # has log append time
     has_headers: bool = False
@@ -109,7 +109,8 @@ def appended(
     topic: int = 0,
 ) -> list[Batch]:
     """Batches that a leader appends at `start`. `transactional`: the share of batches that belong
-    to transactions. `topic`: how often the topic was created anew; values have it."""
+    to transactions. `topic`: the number of times that the topic was created anew. Values contain
+    it."""
     found: list[Batch] = []
     for _ in range(count):
         size = chance.randrange(1, 5)
@@ -132,9 +133,9 @@ def appended(
 
 
 class Transactions(NamedTuple):
-    """The transactions of a log. `aborted`: those that were aborted. `records`: the offsets of
-    their records. `open`: first offsets by producer. `spans`: of each transaction, the first and
-    last offset, and the offsets of its records."""
+    """The transactions of a log. `aborted`: the aborted ones. `records`: the offsets of records of
+    aborted ones. `open`: the first offsets of open ones, by producer. `spans`: for each
+    transaction, the first and last offset, and the offsets of its records."""
 
     aborted: tuple[AbortedTransaction, ...]
     records: frozenset[int]

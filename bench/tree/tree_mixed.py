@@ -1,4 +1,4 @@
-"""Mixes what generated trees (tree_model.py) have apart: several formats in one log, large records,
+"""Adds mixtures to generated trees (tree_model.py): several formats in one log, large records,
 preallocated files, and segments that two leaders have copied to tiered storage.
 
 Not here: queries with several options (tree_combined.py)."""
@@ -93,8 +93,8 @@ def _enlarge(chance: random.Random, tree: Tree) -> None:
 
 
 def _copy_again(chance: random.Random, tree: Tree, copy: Copy) -> None:
-    """Lets a leader copy the first segments to tiered storage, and the next leader, whose segments
-    begin elsewhere, the others. It copies some offsets once more."""
+    """Lets a leader copy the first segments to tiered storage, and the next leader the others. The
+    next leader's segments have other base offsets, so it copies some offsets once more."""
     batches = [one for piece in copy.pieces for one in piece.batches]
     if not batches or len(copy.pieces) < 2:
         return
@@ -113,7 +113,8 @@ def _copy_again(chance: random.Random, tree: Tree, copy: Copy) -> None:
 
 
 def add_unfinished(tree: Tree, remote: Path) -> None:
-    """Adds what a broker leaves that dies while it copies a segment to tiered storage."""
+    """Adds the files that a broker leaves if it dies while it copies a segment to tiered
+    storage."""
     chance = random.Random(f"unfinished {tree.seed}")
     for log in sorted(remote.rglob("*.log")):
         if chance.random() < 0.2:

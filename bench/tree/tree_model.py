@@ -1,8 +1,8 @@
 """Generates brokers' directories from seeds. They hold copies of one partition that lag, were
 truncated, cleaned, cut off or damaged, or belong to another topic.
 
-The model knows every record: which records must be read, which some copy still has, and which may
-be missing silently, because nothing that is left shows that they existed.
+The model knows every record. It knows which records must be read, which ones some copy still has,
+and which ones may be missing without a report, because no remaining file shows that they existed.
 
 Not here: writing the directories (tree_files.py)."""
 
@@ -19,15 +19,15 @@ NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 # Seeds from here on are varied (tree_damage.py). Earlier ones stay as they are: tests name them.
 VARIED: Final = 3_000_000
-# How a batch is damaged. Its header tells where the next one begins, if only its body is, or the
-# offset in its header.
+# Kinds of damage to a batch. If only the body or the offset is damaged, the header still leads to
+# the next batch.
 BROKEN: Final = ("body", "header", "zeros", "noise")
 HEADERLESS: Final = BROKEN[1:]
 
 
 @dataclass
 class Piece:
-    """A segment's file: its batches, and how it was damaged."""
+    """A segment's file: its batches and its damage."""
 
     base: int
     batches: list[Batch]
@@ -38,7 +38,7 @@ class Piece:
     is_gone: bool = False
     index_damage: int | None = None  # the seed of the damage to its indexes
     is_gzipped: bool = False
-    replaces: tuple["Piece", ...] = ()  # a cleaner was about to swap it in for these
+    replaces: tuple["Piece", ...] = ()  # a cleaner was about to replace these by it
     spare: int = 0  # zeros after the batches: its file was preallocated
 
     @property
@@ -67,15 +67,15 @@ class Piece:
                 yield one
 
     def hides_end(self, number: int) -> bool:
-        """Whether nothing tells how far a log went that ends with this segment, because a batch is
+        """Whether the end of a log that ends with this segment is unknown, because a batch is
         damaged."""
         if self.broken.get(number) == "offset":
             return number == len(self.batches) - 1
         return self.broken.get(number) in HEADERLESS and not self.is_found_after(number)
 
     def is_found_after(self, number: int) -> bool:
-        """Whether the index leads to a batch after this one, which has the right checksum, is
-        followed by another one, or ends the log."""
+        """Whether the index leads to a sound batch after this one: it has the right checksum, or
+        another batch or the end of the log follows it."""
         left = [self.broken.get(at, "") for at, _ in self.whole()][number + 1 :]
         ends_log = self.keep is None and not self.spare
         is_followed = [*(how not in HEADERLESS for how in left[1:]), ends_log]
@@ -88,7 +88,7 @@ class Piece:
 @dataclass
 class Copy:
     """A broker's copy. `is_valid`: all of it is also in the leader's log. `log`: its batches before
-    any were removed. `packing`, `moved_as`: where it is (tree_places.py)."""
+    any were removed. `packing`, `moved_as`: its place (tree_places.py)."""
 
     broker: str
     pieces: list[Piece]
@@ -98,13 +98,13 @@ class Copy:
     cleaned: int = 0
     deleted: int = 0  # the log start offset after a DeleteRecords request
     has_snapshots: bool = False
-    lost_notes: dict[str, str] = field(default_factory=dict)  # damaged small files, and how
+    lost_notes: dict[str, str] = field(default_factory=dict)  # small files, and their damage
     packing: str = ""
     moved_as: str = ""
-    high_watermark: int | None = None  # as its broker has noted it; None: there is no checkpoint
+    high_watermark: int | None = None  # in the broker's checkpoint; None: there is none
 
     def covers(self, offset: int) -> bool:
-        """Whether an offset is within the copy, as it was before it was damaged."""
+        """Whether an offset was within the copy before its damage."""
         return self.pieces[0].base <= offset < self.end
 
     @property
@@ -116,7 +116,7 @@ class Copy:
         return any(piece.index_damage is not None for piece in self.pieces)
 
     def held(self) -> set[int]:
-        """The offsets of the records that the copy had before it was damaged."""
+        """The offsets of the records that the copy had before its damage."""
         batches = (one for piece in self.pieces for one in piece.batches)
         return {offset for one in batches for offset, _, _ in one.records}
 
@@ -131,9 +131,9 @@ class Copy:
             or (last[0].broken.get(number) == "header" and one.magic != V2)
             for number, one in hidden
         ]
-        if all(are_zeros):  # zeros up to the end were never written
+        if all(are_zeros):  # zeros up to the end count as never written
             return set()
-        if last[0].index_damage is not None:  # it may lead up to such zeros
+        if last[0].index_damage is not None:  # a damaged index may lead to such zeros
             while are_zeros.pop():
                 hidden.pop()
         return {offset for _, one in hidden for offset, _, _ in one.records}
@@ -144,15 +144,15 @@ class Copy:
 
 @dataclass
 class Tree:
-    """The copies of a partition. `log`: the leader's, before anything was removed. `lost`: copies
-    without any file before the repair."""
+    """The copies of a partition. `log`: the leader's log before anything was removed. `lost`:
+    copies without any file before the repair."""
 
     seed: int
     log: list[Batch]
     copies: list[Copy]
     is_refused: bool = False  # two topics of one name
     lost: list[Copy] = field(default_factory=list)
-    cluster: str = ""  # the id that its brokers have noted; empty: none
+    cluster: str = ""  # the id in the brokers' meta.properties; empty: none
     is_encrypted: bool = False  # in tiered storage
 
     @property
@@ -161,11 +161,12 @@ class Tree:
         return {offset: value for one in self.log for offset, _, value in one.records}
 
     def transactions(self, end: int, *, with_snapshots: bool = False) -> Transactions:
-        """The transactions that the files show of a log with this end offset. `with_snapshots`:
-        also those whose first records no copy has, because a snapshot of producers has them.
+        """The transactions of a log with this end offset, as far as the files show them.
+        `with_snapshots`: also transactions that snapshots of producers have, although no copy has
+        their first records.
 
-        Below the start of the log nothing is read. A batch there that no reader can find may have
-        been a marker, so it ends all transactions that are open."""
+        Nothing is read below the start of the log. If no reader can find a batch there, it may have
+        been a marker. So it ends all open transactions."""
         start = self.seen()[0]
         readable = {
             one for copy in self.copies for piece in copy.pieces for one in piece.readable()
@@ -193,8 +194,9 @@ class Tree:
         return any(piece.is_hurt for copy in self.copies for piece in copy.pieces)
 
     def seen(self) -> tuple[int, int]:
-        """The start and end offset of the log that the remaining files show. A copy that has never
-        had a record shows neither: a new follower begins at 0, wherever its leader's log begins."""
+        """The start and end offset of the log, as far as the remaining files show them. A copy that
+        has never had a record does not count: a new follower begins at 0, whatever the start of its
+        leader's log."""
         valid = [copy for copy in self.copies if copy.is_valid and copy.log and copy.present()]
         floor = max((copy.deleted for copy in self.copies), default=0)
         start = min((copy.present()[0].base for copy in valid), default=0)
@@ -204,7 +206,7 @@ class Tree:
             ends.append(last.base)
             for number, one in last.whole():
                 if last.hides_end(number):
-                    break  # the end of such a copy is unknown
+                    break  # the end of this copy is unknown
                 ends.append(one.last + 1)
         return max(floor, start), max(ends)
 

@@ -1,5 +1,5 @@
-"""Flips bits in the base offsets of batches. No checksum covers them. A wrong one shows because it
-overlaps a neighbour's offsets.
+"""Flips bits in the base offsets of batches, which no checksum covers. A wrong offset shows if the
+batch overlaps a neighbour.
 
 Not here: other damage (tree_model.py, tree_damage.py)."""
 
@@ -33,8 +33,8 @@ def flip(tree: Tree) -> None:
 
 
 def _possible(copy: Copy) -> Iterator[tuple[int, int]]:
-    """The batches that may be flipped, by segment and number. A cleaner leaves room between
-    batches, in which a wrong offset does not show."""
+    """The batches whose offset may be flipped, by segment and number. A cleaned copy has none,
+    because a wrong offset does not show in the gaps between its batches."""
     if copy.cleaned:
         return
     for number, piece in enumerate(copy.pieces):

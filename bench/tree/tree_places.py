@@ -1,7 +1,7 @@
-"""Where the copies of a generated tree are: in tars, gzipped, in tiered storage with a local tail,
-on two disks of a broker; and which are missing as a whole, or empty.
+"""Places the copies of a generated tree: in tars, gzipped, in tiered storage with a local tail, or
+on two disks of a broker. Some copies are missing as a whole, or empty.
 
-Not here: what is in the copies (tree_model.py), their damage (tree_damage.py)."""
+Not here: the contents of the copies (tree_model.py), their damage (tree_damage.py)."""
 
 import atexit
 import gzip
@@ -24,7 +24,7 @@ from .tree_model import NAME, TOPIC_ID, Copy, Piece, Tree
 # Seeds from here on have places. Earlier ones stay as they are: tests name them.
 PLACED: Final = 6_000_000
 TIER: Final = "tier"
-SECOND_TIER: Final = "tier2"  # what another leader has copied (tree_mixed.py)
+SECOND_TIER: Final = "tier2"  # the segments that another leader has copied (tree_mixed.py)
 THIRD_TIER: Final = "tier3"
 TIERS: Final = (TIER, SECOND_TIER, THIRD_TIER)
 REMOTE: Final = "remote"
@@ -80,8 +80,8 @@ def _tier(chance: random.Random, tree: Tree) -> None:
     leader.deleted = leader.deleted if leader.deleted < leader.pieces[kept].base else 0
     del leader.pieces[:kept]
     if not leader.present() and not all(one.is_valid for one in tree.copies):
-        # The reader chooses among brokers' copies: tiered storage alone does not show it that a
-        # later leader has truncated one.
+        # Readers choose among the brokers' copies. Tiered storage alone does not show that a later
+        # leader has truncated a copy.
         leader.pieces[-1].is_gone = False
 
 
@@ -96,7 +96,7 @@ def _lose(chance: random.Random, tree: Tree) -> None:
     left = [one for one in tree.copies if one not in lost]
     is_leader_left = tree.copies[0] not in lost
     if all(one.broker == TIER for one in left) and not any(map(_is_there, left)):
-        return  # nothing would be left to read
+        return  # no copy would be left to read
     if not left or (not is_leader_left and not all(one.is_valid for one in left)):
         return
     tree.copies, tree.lost = left, lost
@@ -135,8 +135,8 @@ def move(tree: Tree, path: Path) -> None:
 
 
 def pack(top: Path, directory: Path, packing: str) -> None:
-    """Gzips the logs of a broker's copy, and makes a tar of all that the broker has, as `packing`
-    says."""
+    """Packs a broker's copy as `packing` says: gzips its logs, or makes a tar of all the broker's
+    files, or both."""
     if "gz" in packing:
         for log in directory.glob("*.log"):
             log.with_suffix(".log.gz").write_bytes(gzip.compress(log.read_bytes(), 1))
@@ -175,8 +175,8 @@ def operator_key() -> Any:
 
 
 def add_move(chance: random.Random, directory: Path, suffix: str) -> None:
-    """Adds what a broker has on its other disk while it moves a partition: the unfinished new
-    directory, or the old one, which is about to be deleted."""
+    """Adds a directory of a broker's other disk, as while it moves a partition: the unfinished new
+    one, or the old one, which is about to be deleted."""
     other = directory.parent.with_name("d2") / f"{NAME}.{'0' * 31}1-{suffix}"
     shutil.copytree(directory, other)
     logs = sorted(other.glob("*.log"))

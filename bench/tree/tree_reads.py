@@ -1,5 +1,5 @@
-"""Reads a generated tree in further ways, and compares each with a plain query: counts, batches,
-some columns, without what is damaged, by timestamps, and with filters.
+"""Reads a generated tree in further ways, and compares each result with a plain query: counts,
+batches, some columns, without damaged batches, by timestamps, and with filters.
 
 Not here: the trees (tree_model.py), plain queries, streams and jobs (trees.py), several options in
 one query (tree_combined.py)."""
@@ -58,7 +58,7 @@ def followed(chance: random.Random, path: str, options: dict[str, Any]) -> tuple
 
 
 def _fewer(place: str, found: list[int]) -> str | None:
-    """Checks counts, some columns, and a query without what is damaged."""
+    """Checks counts, some columns, and a query that leaves out damaged batches."""
     left = [row["offset"] for row in rows(place, mode="DROPMALFORMED")]
     if left != found:
         return f"DROPMALFORMED reads {left}, and PERMISSIVE {found}"
@@ -72,8 +72,8 @@ def _fewer(place: str, found: list[int]) -> str | None:
 
 
 def _batches(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
-    """Checks batches: they hold all records, and what is absent is reported as of records.
-    Headers of old compressed messages do not have their first offset."""
+    """Checks that batches hold all records, and that the same offsets are reported as absent as by
+    a query of records. Headers of old compressed messages do not have their first offset."""
     if any(one.magic != V2 and one.codec is not Codec.NONE for one in tree.log):
         return None
     batches = rows(place, level="batch", mode="PERMISSIVE")
@@ -89,8 +89,8 @@ def _batches(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | 
 
 
 def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
-    """Checks bounds by timestamp. Records that only an uncleaned copy has may count or not. A
-    damaged batch need not be reported if its header or a time index says that it is older, or if a
+    """Checks bounds by timestamp. Records that only an uncleaned copy has may be read or not. A
+    damaged batch may stay unreported if its header or a time index says that it is older, or if a
     damaged index hides it."""
     if not are_times_clear(tree):
         return None
@@ -125,10 +125,10 @@ def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | No
 
 
 def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
-    """Checks filters that are pushed down: those of Spark come on top."""
+    """Checks filters that are pushed down. Spark applies them once more."""
     chance = random.Random(f"filters {tree.seed}")
     times = times_of(tree)
-    # Python has no datetime of others.
+    # Python has no datetime for other timestamps.
     dated = {o: time for o, time in times.items() if DATETIME_MIN < time < DATETIME_MAX}
     at = chance.choice(sorted(dated.values()) or [DAY])
     offset = chance.choice(found or [0])
@@ -149,7 +149,8 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
             for batch in source.read(task)
             for one in batch.column("offset").to_pylist()
         ]
-        # Records that a cleaner has removed from another copy may be read or not, and so may null.
+        # Records that a cleaner has removed from another copy, also those with a null timestamp,
+        # may be read or not.
         had = {o for o in tree.had() if abs(times[o]) <= TIMESTAMP_MAX}
         if [one for one in read if one in had] != sorted(expected & had):
             return f"a filter {filters} reads {read}, and not {sorted(expected)}"
@@ -157,7 +158,7 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
 
 
 def are_times_clear(tree: Tree) -> bool:
-    """Whether all copies have the same records: no cleaner has removed some of one only."""
+    """Whether all copies have the same records, because no cleaner has cleaned only one of them."""
     return len(tree.copies) == 1 or not any(copy.cleaned for copy in tree.copies)
 
 

@@ -1,7 +1,7 @@
 """Gives the records of generated trees headers, nulls, log append time and timestamps of any size.
 Compares all columns of records and of batches, and some of them in any order, with the model.
 
-Not here: which records there are (trees.py, tree_reads.py)."""
+Not here: checking that all records are read (trees.py, tree_reads.py)."""
 
 import random
 from dataclasses import replace
@@ -21,7 +21,8 @@ COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "
 
 
 def dress(tree: Tree) -> None:
-    """Gives records what earlier seeds lack. A cleaner compares keys, so cleaned logs keep them."""
+    """Gives records the fields that earlier seeds lack. Keys of cleaned logs do not change, because
+    a cleaner has compared them."""
     chance = random.Random(f"dress {tree.seed}")
     eras = [DAY] * 7
     if chance.random() < 0.4:

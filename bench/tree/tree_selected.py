@@ -1,7 +1,7 @@
 """Gives generated trees high watermarks, cluster ids, encrypted tiered storage, and segments that
 several leaders have copied there, in any arrangement, with damage. Reads them up to the high
-watermark, with FAILFAST that goes on, beside another partition and beside another cluster, and
-exports a part of them.
+watermark, with FAILFAST and failOnDataLoss=false, beside another partition, and beside another
+cluster. Exports a part of them.
 
 Not here: other options (tree_reads.py, tree_combined.py)."""
 
@@ -35,7 +35,7 @@ from .tree_model import BROKEN, NAME, Copy, Piece, Tree
 from .tree_places import SECOND_TIER, THIRD_TIER, TIER, TIERS, is_written
 from .tree_reads import followed, within
 
-# Seeds from here on are selected from. Earlier ones stay as they are: tests name them.
+# Readers of seeds from here on select a part. Earlier ones stay as they are: tests name them.
 SELECTED: Final = 10_200_000
 MINE: Final = "cluster-of-the-tree"
 OTHERS: Final = "another-cluster"
@@ -43,7 +43,7 @@ BESIDE: Final = "a-1"  # another partition
 
 
 def select(tree: Tree) -> None:
-    """Gives a tree what its reads select by."""
+    """Gives a tree the files by which reads select: high watermarks, a cluster id, and others."""
     chance = random.Random(f"select {tree.seed}")
     tree.cluster = MINE if chance.random() < 0.6 else ""
     tiers = [copy for copy in tree.copies if copy.broker == TIER]
@@ -58,7 +58,7 @@ def select(tree: Tree) -> None:
 
 
 def _copy_to_tier(chance: random.Random, tree: Tree, copy: Copy, broker: str) -> None:
-    """Lets another leader copy some of what is in tiered storage, in segments of its own."""
+    """Lets another leader copy some of the offsets in tiered storage again, in its own segments."""
     log = copy.log
     if not log:
         return
@@ -99,8 +99,8 @@ def _valid_until(tree: Tree, copy: Copy) -> int:
 
 
 def limit_of(tree: Tree) -> int:
-    """The high watermark: the highest that a copy's broker has noted. END: none has. A copy that
-    has nothing of the leader's log does not count, nor one that is empty."""
+    """The highest of the high watermarks in the brokers' checkpoints; END if there is none. Empty
+    copies, and copies with no record of the leader's log, do not count."""
     noted = [
         copy.high_watermark
         for copy in tree.copies
@@ -140,9 +140,9 @@ class _Given(NamedTuple):
     bases: dict[str, Plain]
 
     def limited(self, isolation: str) -> tuple[Plain, int]:
-        """What is there up to the high watermark, and where it ends.
+        """The plain result up to the high watermark, and its end.
 
-        A transaction whose marker is not below the high watermark is open there."""
+        A transaction is open there if its marker is not below the high watermark."""
         limit = limit_of(self.tree)
         if isolation == "read_committed" and limit != END:
             limit = min(limit, self.tree.transactions(limit).stable(limit))
@@ -151,7 +151,7 @@ class _Given(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """Whether queries of parts report what the whole one does."""
+        """Whether queries of parts report the same as the query of the whole."""
         return not any(
             piece.is_hurt or piece.index_damage is not None
             for copy in self.tree.copies
@@ -190,15 +190,15 @@ def _watermark(given: _Given) -> str | None:
 def _compared(
     given: _Given, isolation: str, got: list[int], expected: list[int], what: str
 ) -> str | None:
-    """The difference between what was read and what is expected. If damage or a gap may hide
-    markers, only a part of it may be known as committed."""
+    """The difference between the offsets read and the expected ones. If damage or a gap may hide
+    markers, only a part of the records may be known to be committed."""
     found, absent = given.bases[isolation]
     if isolation == "read_committed" and (absent or not given.is_clear):
         known = transactions(given.tree.log)
         unfinished = (own for _, last, own in known.spans if last == OFFSET_MAX)
         more = sorted(known.records.union(*unfinished) & set(got) - set(found))
         return f"{what} reads {more} as committed" if more else None
-    if any(copy.is_misindexed for copy in given.tree.copies):  # the entries used are others
+    if any(copy.is_misindexed for copy in given.tree.copies):  # readers use other entries
         had = given.tree.had()
         got, expected = [at for at in got if at in had], [at for at in expected if at in had]
     return None if got == expected else f"{what} reads {got}, and not {expected}"
@@ -227,7 +227,7 @@ def _leniently(given: _Given) -> str | None:
 
 
 def _export(given: _Given) -> str | None:
-    """Checks two exports: one may end at damage, and the other one goes on."""
+    """Checks two exports: one may end at damage, and the other one continues."""
     chance = given.chance
     isolation = chance.choice(list(given.bases))
     is_past = chance.random() < 0.4
@@ -267,7 +267,8 @@ def _offsets(lake: Path, partition: int = 0) -> list[int]:
 
 
 def _several(given: _Given) -> str | None:
-    """Checks queries, streams and an export of two partitions: each gives what it gives alone."""
+    """Checks queries, streams and an export of two partitions. The result for each must be the same
+    as alone."""
     chance, place = given.chance, given.place
     end = _write_beside(chance, given.path / "logs" / "b1 beside")
     wrong = _of_two(given, list(range(end)))
@@ -354,7 +355,8 @@ def _followed_and_exported(given: _Given, beside: list[int]) -> str | None:
 
 
 def _clusters(given: _Given) -> str | None:
-    """Checks a query beside another cluster's directory: it names one of the two."""
+    """Checks a query beside another cluster's directory. The query names one of the two
+    clusters."""
     if not given.tree.cluster:
         return None
     broker = given.path / "logs" / "b1 of others"
@@ -387,7 +389,7 @@ def _of_clusters(given: _Given, others: list[int]) -> str | None:
 
 
 def beside_refused(tree: Tree, path: Path, place: str) -> str | None:
-    """Checks that a tree which a query has to refuse does not keep it from another partition."""
+    """Checks that a query can read another partition beside a tree that it has to refuse."""
     chance = random.Random(f"refused {tree.seed}")
     end = _write_beside(chance, path / "logs" / "b1 beside")
     found = [row["offset"] for row in rows(place, partitions="1")]

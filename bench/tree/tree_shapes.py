@@ -1,7 +1,7 @@
-"""Shapes generated trees (tree_model.py) once more: timestamps that differ, large offsets, segments
+"""Changes generated trees (tree_model.py) further: different timestamps, large offsets, segments
 that a cleaner has merged or was about to swap in, and log start offsets in any segment.
 
-Not here: what is read of them (tree_reads.py)."""
+Not here: reading them (tree_reads.py)."""
 
 import random
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def _written(tree: Tree) -> list[Copy]:
 
 
 def replace_batches(tree: Tree, change: Callable[[Batch], Batch]) -> None:
-    """Changes all batches of a tree, wherever they are."""
+    """Changes all batches of a tree, in the log and in all copies."""
     changed: dict[int, list[Batch]] = {}
     for copy in _written(tree):
         for piece in copy.pieces:
@@ -58,7 +58,7 @@ def replace_batches(tree: Tree, change: Callable[[Batch], Batch]) -> None:
 
 
 def _shift(tree: Tree, by: int) -> None:
-    """Adds to all offsets. Indexes have them relative to their segment."""
+    """Adds a number to all offsets. In indexes, offsets are relative to the segment."""
 
     def shifted(one: Batch) -> Batch:
         records = tuple((at + by, key, value) for at, key, value in one.records)
@@ -76,7 +76,7 @@ def _shift(tree: Tree, by: int) -> None:
 
 
 def _merge(chance: random.Random, copy: Copy) -> None:
-    """Lets a cleaner merge two neighbouring segments, or be about to swap the result in."""
+    """Merges two neighbouring segments like a cleaner. The result may not be swapped in yet."""
     for before, piece in list(pairwise(copy.pieces)):
         is_possible = piece.base < copy.cleaned and not before.is_hurt and not piece.is_hurt
         if is_possible and chance.random() < 0.5 and not before.replaces and not piece.replaces:
@@ -89,8 +89,8 @@ def _merge(chance: random.Random, copy: Copy) -> None:
 
 
 def add_swaps(tree: Tree, path: Path) -> None:
-    """Writes what a cleaner leaves that dies while it swaps segments in: the new files with the
-    suffix `.swap`, some of those that they replace, and unfinished ones."""
+    """Writes the files that a cleaner leaves if it dies while it swaps segments in: the new files
+    with the suffix `.swap`, some of the files that they replace, and unfinished files."""
     for copy in tree.copies:
         directory = path / copy.broker / NAME
         for number, piece in enumerate(copy.pieces):

@@ -61,8 +61,7 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
         self._flushed = 0
-        # Changes at a truncation and when the log is closed, because other rolled segments may
-        # have the same offsets then.
+        # Changes at a truncation and at the close: the rolled segments may be other ones then.
         self.generation = 0
         self.is_closed = False
         start = max(checkpoints.start_offset, self.segments[0].base_offset)
@@ -293,8 +292,7 @@ class LogWriter:
                 self._drop_active()
             self._directory.sync()  # else removed segments might come back after a crash
             self._active.truncate_to(offset)
-            # The end may be below `offset`, because whole batches are removed.
-            self._flushed = min(self._flushed, self.end_offset)
+            self._flushed = min(self._flushed, self.end_offset)  # whole batches were removed
             if self.end_offset < self.start_offset:  # the start was within a removed batch
                 self.truncate_fully_and_start_at(self.start_offset)
         finally:

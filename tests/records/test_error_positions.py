@@ -78,7 +78,7 @@ def in_memory(log: bytes) -> MemoryRecords:
     return MemoryRecords(bytes(BEFORE) + log).slice(BEFORE, len(log))
 
 
-def test_damage_is_where_it_is_in_the_whole_buffer() -> None:
+def test_damage_in_a_slice_has_its_position_in_the_buffer() -> None:
     headers = list(MemoryRecords(LOG).batches())
     reasons = set()
     for at in range(0, len(LOG), 3):
@@ -103,7 +103,7 @@ def test_an_entry_that_memory_does_not_hold_ends_where_the_memory_does() -> None
 
 
 @pytest.mark.parametrize("repeated", [1, 40])  # 40: more than a window of headers
-def test_a_file_was_truncated_where_it_is_in_the_whole_file(tmp_path: Path, repeated: int) -> None:
+def test_truncation_in_a_slice_has_its_position_in_the_file(tmp_path: Path, repeated: int) -> None:
     log = LOG * repeated
     paths = tmp_path / "alone", tmp_path / "behind others"
     for path, before in zip(paths, (0, BEFORE), strict=True):

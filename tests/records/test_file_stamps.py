@@ -54,7 +54,7 @@ def test_a_file_older_than_the_epoch_has_a_stamp(kernel: ModuleType, tmp_path: P
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("seconds", [-9_300_000_000, 9_300_000_000])
-def test_a_time_that_64_bits_do_not_hold_is_the_nearest_that_they_do(
+def test_a_time_beyond_64_bits_becomes_the_nearest_one(
     kernel: ModuleType, tmp_path: Path, seconds: int
 ) -> None:
     path = tmp_path / "strange"

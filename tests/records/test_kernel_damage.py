@@ -198,7 +198,7 @@ def test_an_offset_is_less_than_2_to_the_31_above_the_first_of_its_batch(
 
 
 @each_kernel
-def test_records_of_a_log_batch_fill_it(kernel: ModuleType) -> None:
+def test_bytes_after_the_last_record_of_a_log_batch_are_damage(kernel: ModuleType) -> None:
     log = damaged(GOOD, field="records_count", to=1)
     found = trace(kernel.Transcoder, Job(), log)
     position = BATCH_HEADER_SIZE + len(record(0))

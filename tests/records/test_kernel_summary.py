@@ -108,7 +108,9 @@ def test_offsets_rise_by_one_from_the_base_offset_on(native: ModuleType, codec: 
         damaged(TWO_RECORDS, field="attributes", to=7),
     ],
 )
-def test_what_is_not_one_good_batch_is_left(native: ModuleType, entry: bytes) -> None:
+def test_anything_but_one_good_batch_is_left_to_the_caller(
+    native: ModuleType, entry: bytes
+) -> None:
     assert native.summarize_batch(entry, 0, len(entry), SIZE_MAX) is None
 
 

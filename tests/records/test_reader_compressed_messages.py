@@ -70,7 +70,7 @@ def test_a_v0_message_in_a_v1_one_has_no_time() -> None:
         assert found.timestamp_type is TimestampType.NONE
 
 
-def test_a_v1_message_in_a_v0_one_has_a_time_of_no_type() -> None:
+def test_a_v1_message_in_a_v0_one_has_a_timestamp_without_a_type() -> None:
     (found,) = all_records(wrapper(V0, 5, message(V1, 5, timestamp=9)))
     assert (found.timestamp, found.timestamp_type) == (9, TimestampType.NONE)
 

@@ -78,7 +78,7 @@ def test_a_record_above_the_limit_is_refused_and_not_held(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["v2", "v1"])
-def test_a_record_is_refused_once_more_than_the_limit_of_it_is_held(kind: str) -> None:
+def test_a_record_is_refused_when_more_than_its_limit_is_in_memory(kind: str) -> None:
     """A window of exactly the limit may grow once more."""
     size = 20 * WINDOW_SIZE
     value = record(0, None, bytes(size)) if kind == "v2" else message(1, 0, None, bytes(size))

@@ -31,7 +31,7 @@ def made_and_read() -> list[Record]:
 
 
 @pytest.mark.parametrize("record", made_and_read(), ids=lambda record: f"offset {record.offset}")
-def test_it_prints_hashes_and_matches_as_the_dataclass(record: Record) -> None:
+def test_a_record_prints_hashes_and_matches_like_the_dataclass(record: Record) -> None:
     assert repr(record) == repr(plain(record))
     assert hash(record) == hash(plain(record))
     assert asdict(record) == asdict(plain(record))
@@ -81,7 +81,7 @@ def test_a_record_cannot_be_changed() -> None:
                 setattr(record, name, None)
 
 
-def test_a_record_outlives_what_it_was_read_from() -> None:
+def test_a_record_outlives_its_source() -> None:
     source = bytearray(GAPS)
     found = list(read(MemoryRecords(source)))
     source[:] = bytes(len(source))

@@ -48,7 +48,7 @@ def assert_same_traces(job: Job, data: bytes) -> None:
 
 @pytest.mark.parametrize("work", ["transcode", "measure", "columns"])
 @pytest.mark.parametrize("magic", [V0, V1])
-def test_messages_inside_a_compressed_one(work: Any, magic: int) -> None:
+def test_both_kernels_agree_on_messages_inside_a_compressed_one(work: Any, magic: int) -> None:
     for attributes, timestamp, append_time, to_magic, wrapper in product(
         (0, LOG_APPEND_TIME), (NEGATIVE, -1, 5), (None, NEGATIVE, -1, 77), (V0, V1), sides
     ):

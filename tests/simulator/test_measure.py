@@ -10,7 +10,7 @@ from records.units import MiB
 from simulator.measure import Cpu, Memory, Resident, percentile, thinned
 
 
-def test_memory_grows_by_what_is_held_and_keeps_its_peak() -> None:
+def test_memory_grows_by_the_held_bytes_and_keeps_its_peak() -> None:
     memory = Memory()
     held = bytearray(b"\1") * (16 * MiB)
     assert 15 * MiB < memory.peak() < 24 * MiB

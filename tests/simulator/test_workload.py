@@ -6,7 +6,7 @@ from records.units import KiB, MiB
 from simulator import Workload
 
 
-def test_a_line_names_what_differs_from_the_defaults() -> None:
+def test_a_line_names_options_that_differ_from_the_defaults() -> None:
     workload = Workload.parse("codec=lz4, record=100..1000, size=64MiB, seed=7, headers=0.5")
     assert workload == Workload(codec="lz4", record=(100, 1000), size=64 * MiB, seed=7, headers=0.5)
 
@@ -48,6 +48,6 @@ def test_an_empty_line_means_all_defaults() -> None:
         ("segment=3GiB", "segment is 4KiB to"),
     ],
 )
-def test_a_wrong_line_is_refused_with_what_would_be_right(line: str, words: str) -> None:
+def test_a_wrong_line_is_refused_with_the_right_form(line: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Workload.parse(line)

@@ -15,7 +15,7 @@ from records.units import KiB
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("shape", ["none-100", "single-100", "mixed"])
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_they_convert_uncompressed_records_to_the_same_bytes_as_we_do(
+def test_clients_convert_uncompressed_records_to_the_same_bytes_as_we_do(
     name, shape, to_magic, tmp_path
 ):
     path = segment(SHAPES[shape], size=64 * KiB, directory=tmp_path)

@@ -40,7 +40,7 @@ def test_the_client_sends_the_requested_number_of_requests(
     assert 0 < ran.cpu_seconds <= ran.seconds * 2
 
 
-def test_an_answer_of_another_size_ends_it(client: SmallClient, tmp_path: Path) -> None:
+def test_an_answer_of_another_size_is_an_error(client: SmallClient, tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         port = server.address[1]
         with Wire(server.address) as wire:

@@ -41,6 +41,6 @@ def test_a_line_is_a_policy(text: str, policy: ConversionPolicy) -> None:
         ("recode=zstd:lzma", "recode: 'lzma' is not none, gzip"),
     ],
 )
-def test_a_wrong_line_is_refused_with_what_would_be_right(text: str, words: str) -> None:
+def test_a_wrong_line_is_refused_with_the_right_form(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_policy(text)

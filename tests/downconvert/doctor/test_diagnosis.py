@@ -43,7 +43,7 @@ def clients(*requests: tuple[str, str, str, str, int], release: str = NEWEST) ->
         ("ApiVersions", 0, ()),
     ],
 )
-def test_each_release_refuses_what_its_definitions_lack(
+def test_each_release_refuses_versions_that_its_definitions_lack(
     api: str, version: int, releases: tuple[str, ...]
 ) -> None:
     [client] = clients(("app", "", "a", api, version))

@@ -66,7 +66,7 @@ def test_damage_is_counted_and_skipped(line: str) -> None:
     assert list(page.problems.counts.values()) == [1]
 
 
-def test_a_page_without_them_is_a_problem() -> None:
+def test_a_page_without_request_metrics_is_a_problem() -> None:
     page = MetricsPage()
     assert not read(page, b"jvm_threads 12\n")
     assert page.problems.counts

@@ -101,7 +101,7 @@ def test_ports_that_are_used_again_are_another_connection() -> None:
     assert [one.software for one in found] == ["librdkafka 1.4.2", "librdkafka 1.4.2", ""]
 
 
-def test_memory_is_bounded_by_connections_and_by_what_came_too_early(
+def test_connections_and_early_segments_take_limited_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "CONNECTIONS_MAX", 10)
@@ -116,7 +116,7 @@ def test_memory_is_bounded_by_connections_and_by_what_came_too_early(
     assert sum(problems.counts.values()) > 80
 
 
-def test_one_connection_keeps_little_of_what_came_too_early() -> None:
+def test_one_connection_keeps_few_early_segments() -> None:
     problems = Problems()
     connections = Streams(problems)
     list(connections.take(Segment("c", 1, "b", 9092, 0, SYN, b"", 0)))

@@ -29,7 +29,7 @@ def fours(seeds: Iterable[int], *, always: int) -> pytest.MarkDecorator:
 
 
 @fours(range(0, 24, 4), always=3)
-def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: int) -> None:
+def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
         trees.check(seed, tmp_path / str(seed))
@@ -71,7 +71,7 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
         *(10400062, 10300493, 10300497, 10400082, 10400123, 10410326, 10500043),
     ],
 )
-def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
+def test_seeds_that_once_failed_pass(tmp_path: Path, seed: int) -> None:
     assert trees.check(seed, tmp_path) in (False, True)
 
 
@@ -104,7 +104,7 @@ def test_options_together_read_the_part_that_each_of_them_selects(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(SELECTED, SELECTED + 8, 4))
-def test_parts_that_options_select_are_what_the_whole_has_there(tmp_path: Path, first: int) -> None:
+def test_selected_parts_equal_those_parts_of_the_whole(tmp_path: Path, first: int) -> None:
     """Up to high watermarks, beside another partition or cluster, in exports of a part; also of
     encrypted tiered storage, and of overlapping segments there."""
     for seed in range(first, first + 4):
@@ -160,14 +160,12 @@ def test_a_store_gives_the_same(store: tuple[ObjectStore, Path], first: int) -> 
         6000520,
     ],
 )
-def test_seeds_that_were_wrong_in_a_store(store: tuple[ObjectStore, Path], seed: int) -> None:
+def test_seeds_that_once_failed_in_a_store_pass(store: tuple[ObjectStore, Path], seed: int) -> None:
     (store[1] / str(seed)).mkdir()
     assert trees.check(seed, store[1] / str(seed), f"s3://bucket/{seed}") in (False, True)
 
 
-def test_the_model_notices_what_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_notices_missing_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "rows", lambda *path, **options: rows(*path, **options)[1:])
     seed = next(seed for seed in range(20) if not generated(seed).is_refused)
     with pytest.raises(trees.WrongError, match=r"nothing says so|were not read"):

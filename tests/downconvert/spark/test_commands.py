@@ -43,7 +43,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_audit_says_what_is_to_be_done(source: Path, tmp_path: Path, command: Command) -> None:
+def test_an_audit_gives_advice(source: Path, tmp_path: Path, command: Command) -> None:
     ran = command("spark", "audit", source, "--report", tmp_path / "audit.html")
     assert (ran.code, ran.err) == (0, "")
     assert "Kafka 4: 1 topic of 2 still to be rewritten" in ran.out

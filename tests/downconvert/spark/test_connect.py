@@ -32,7 +32,7 @@ TESTS: Final = (
     "jobs/export/test_export.py::test_a_run_that_died_between_its_files_and_its_note_is_made_up_for",
     "jobs/export/test_export.py::test_records_are_in_folders_by_topic_and_date_and_twice_is_once",
     "test_source.py::test_damage_is_a_row_or_the_end",
-    "test_source.py::test_the_catalog_may_have_a_table_of_it",
+    "test_source.py::test_the_catalog_may_have_a_table_of_the_source",
 )
 
 

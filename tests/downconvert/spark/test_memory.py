@@ -79,7 +79,7 @@ def test_the_largest_record_that_is_allowed(tmp_path: Path, magic: int) -> None:
 
 
 @pytest.mark.slow
-def test_records_of_nothing(tmp_path: Path) -> None:
+def test_empty_records_take_little_memory(tmp_path: Path) -> None:
     """Two hundred thousand in a batch of less than a kilobyte."""
     log = partition(tmp_path, b"") / f"{0:020}.log"
     bomb(log, Codec.ZSTD, records=200_000, value_size=0)

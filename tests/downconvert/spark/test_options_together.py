@@ -172,7 +172,7 @@ def cases() -> list[Case]:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: "-".join(map(str, case[:5])))
-def test_any_part_of_a_log_is_what_the_whole_has_there(tmp_path: Path, case: Case) -> None:
+def test_any_part_of_a_log_equals_that_part_of_the_whole(tmp_path: Path, case: Case) -> None:
     path = PLACES[case.place](tmp_path)
     for start in range(END):
         end = (start + 1, min(start + 4, END), END)[start % 3]

@@ -86,7 +86,9 @@ def store(
         {"startingOffsets": '{"orders":{"0":75}}', "endingOffsets": '{"orders":{"0":101}}'},
     ],
 )
-def test_it_is_read_as_what_is_mounted(store: Store, logs: Path, options: dict[str, Any]) -> None:
+def test_a_stored_log_is_read_like_a_mounted_one(
+    store: Store, logs: Path, options: dict[str, Any]
+) -> None:
     def found(path: Path | str) -> list[dict[str, Any]]:
         return [row for row in rows(path, **options) if row.pop("segment", None) is None]
 

@@ -50,7 +50,7 @@ def test_rows_are_the_records(spark: SparkSession, logs: Path, size: str) -> Non
 
 
 @pytest.mark.parametrize("enabled", ["true", "false"])
-def test_filters_are_pushed_down_where_the_session_has_that_on(
+def test_filters_are_pushed_down_if_the_session_allows_it(
     spark: SparkSession, logs: Path, enabled: str
 ) -> None:
     spark.conf.set(PUSH_DOWN, enabled)
@@ -93,7 +93,7 @@ def test_paths_may_be_patterns(spark: SparkSession, logs: Path) -> None:
         source(spark, Path(f"{logs}/no*")).count()
 
 
-def test_the_catalog_may_have_a_table_of_it(spark: SparkSession, logs: Path) -> None:
+def test_the_catalog_may_have_a_table_of_the_source(spark: SparkSession, logs: Path) -> None:
     options = f"OPTIONS (path '{logs}', topics 'many')"
     spark.sql(f"CREATE TABLE many USING `kafka-segments` {options} COMMENT 'of a backup'")
     try:

@@ -228,7 +228,7 @@ def check(path: Path, promises: Promises) -> None:
         *((change, "new") for change in (append, append_old, roll, start_again)),
     ],
 )
-def test_a_change_that_dies_at_any_step_keeps_what_it_promised(
+def test_flushed_records_survive_a_change_that_dies_at_any_step(
     change: Callable[[Log, Promises], None], begins: str, tmp_path: Path
 ) -> None:
     whole = tmp_path / "whole"

@@ -301,7 +301,7 @@ def test_a_log_is_offline_if_a_segment_cannot_be_removed_from_its_end(
 
 
 @pytest.mark.parametrize(("cut_at", "expected"), [(7, 7), (3, 3), (9, 8), (None, 0)])
-def test_nothing_that_replaces_what_was_cut_counts_as_clean(
+def test_records_that_replace_truncated_ones_count_as_dirty(
     tmp_path: Path, cut_at: int | None, expected: int
 ) -> None:
     """The log has cleaned records below 8. It is as long as before after the cut."""

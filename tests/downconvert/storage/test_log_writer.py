@@ -311,7 +311,7 @@ def test_a_marker_and_its_data_are_in_the_index_of_their_own_segment(path: Path)
         assert [entry.last_offset for entry in segment.aborted()] == markers
 
 
-def test_after_a_crash_only_what_was_not_rolled_is_read_again(path: Path) -> None:
+def test_after_a_crash_only_the_active_segment_is_read_again(path: Path) -> None:
     """However much was written since the last clean stop."""
     log = opened(path, segment_bytes=3 * len(batch(0)))
     for offset in range(27):

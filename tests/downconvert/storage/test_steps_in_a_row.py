@@ -274,7 +274,7 @@ def _records(batches: list[Batch]) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_log_keeps_what_it_promised_whenever_the_machine_dies(tmp_path: Path, seed: int) -> None:
+def test_flushed_records_survive_a_crash_at_any_operation(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     model = Model(random)
     path = tmp_path / "0"

@@ -87,7 +87,7 @@ def test_the_size_of_windows_changes_neither_records_nor_errors(
         ("messages, one damaged", 0, ("entry is smaller than a message header", 0, len(INSIDE))),
     ],
 )
-def test_an_error_names_the_first_byte_of_what_is_damaged(
+def test_an_error_has_the_position_of_the_damaged_entry(
     name: str, count: int, error: tuple[str, int, int | None]
 ) -> None:
     records, found = read(EXAMPLES[name], at_once=True)

@@ -18,7 +18,7 @@ PRODUCERS = st.none() | st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**1
 @example([(b"k" * 63, b"v" * 64)], 0, None)
 @example([(b"k" * 8191, b"v" * 8192)], 0, (7, 1))
 @example([(None, None), (b"", b"")], -1, None)
-def test_it_is_the_batch_of_the_general_builder(
+def test_a_keyed_batch_equals_that_of_the_general_builder(
     pairs: list[tuple[bytes | None, bytes | None]], time: int, producer: tuple[int, int] | None
 ) -> None:
     keys, values = zip(*pairs, strict=True)

@@ -41,7 +41,7 @@ def test_using_bytes_up_makes_room_for_the_next_in_the_same_buffer() -> None:
     assert len(window.buffer) == 100
 
 
-def test_it_knows_where_in_the_stream_it_is() -> None:
+def test_a_window_knows_its_position_in_the_stream() -> None:
     window = Window(Dripping(DATA), bytearray(100), 0)
     window.fill()
     window.start = 40
@@ -50,7 +50,7 @@ def test_it_knows_where_in_the_stream_it_is() -> None:
     assert held(window) == DATA[40:140]
 
 
-def test_it_grows_only_when_it_is_full_and_none_of_it_is_used_up() -> None:
+def test_a_window_grows_only_if_it_is_full_of_unused_bytes() -> None:
     window = Window(Dripping(DATA), bytearray(100), 0)
     sizes = []
     for _ in range(4):

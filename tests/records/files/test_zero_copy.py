@@ -152,7 +152,7 @@ def test_a_subclass_of_socket_gets_its_bytes_through_its_own_send(
     assert bytes(byte ^ 0xFF for byte in got) == DATA[POSITION : POSITION + SIZE]
 
 
-def test_tls_gets_them_encrypted(
+def test_over_tls_a_range_is_sent_encrypted(
     send: ZeroCopySend, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     server, client = over_tls(*pair)
@@ -175,7 +175,7 @@ def test_a_socket_with_a_timeout_is_waited_for(
     assert got == DATA[POSITION : POSITION + sent]
 
 
-def test_half_of_it_may_go_to_another_channel(
+def test_a_send_may_continue_on_another_channel(
     send: ZeroCopySend, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     channel = Taking(1000)

@@ -86,7 +86,7 @@ def test_several_seeds_end_with_a_verdict_on_all(command: Command) -> None:
         (2000, "all 2,000 records acknowledged with acks=all are on every replica"),
     ],
 )
-def test_an_outcome_is_told_in_whole_sentences(promised: int, words: str) -> None:
+def test_an_outcome_is_described_in_whole_sentences(promised: int, words: str) -> None:
     outcome = Outcome(12.0, promised + 7, promised, promised + 1, {"kills": 2}, 1)
     assert outcome.describe() == (
         f"held: {words}; the logs also hold 1 record that faults may lose or repeat (7 were "

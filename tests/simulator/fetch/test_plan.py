@@ -61,7 +61,7 @@ def test_a_raw_answer_is_the_bytes_of_the_log(tmp_path: Path) -> None:
     assert (answer.size, answer.records, answer.converted) == (path.stat().st_size, 2, 0)
 
 
-def test_under_kafkas_promise_a_consumer_fetches_again_what_was_cut(tmp_path: Path) -> None:
+def test_under_kafkas_promise_a_consumer_fetches_cut_records_again(tmp_path: Path) -> None:
     path = written(tmp_path, *(batch(range(at, at + 50)) for at in range(0, 500, 50)))
     options = Options(max_bytes=20_000, policy="kafka")
     lazy = make_plan("lazy", [path], options)

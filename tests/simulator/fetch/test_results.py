@@ -88,7 +88,7 @@ def test_lazy_is_compared_with_eager_in_words(
     assert figure.comparison(result.modes) == words
 
 
-def test_more_is_better_or_worse_as_the_figure_has_it(result: Result) -> None:
+def test_each_figure_states_whether_more_is_better(result: Result) -> None:
     result.modes["lazy"].each[0].reading.seconds = 1.0
     by_label = {figure.label: figure for figure in FIGURES}
     assert by_label["records a second"].comparison(result.modes) == ("2.0x more", True)

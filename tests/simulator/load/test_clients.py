@@ -25,7 +25,7 @@ def scans(directory: Path) -> dict[tuple[int, int], list[Step]]:
     return make_scans(directory, SMALL)
 
 
-def test_every_kind_reads_all_and_checks_it(
+def test_clients_of_every_kind_read_and_check_all_records(
     directory: Path, scans: dict[tuple[int, int], list[Step]]
 ) -> None:
     specs = [

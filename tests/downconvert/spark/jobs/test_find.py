@@ -166,7 +166,7 @@ def test_the_first_records_are_shown_and_whether_there_are_more(
         assert ([row["offset"] for row in rows], found_all) == ([3, 23, 33, 43][:limit], is_all)
 
 
-def test_a_run_searches_what_it_is_asked_to(
+def test_a_run_searches_the_requested_topics_and_skips_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some topics, and of a damaged log what is left."""

@@ -71,7 +71,7 @@ def test_a_topic_that_is_not_there_is_an_error_that_says_which_are(logs: Path) -
         names(logs, "orde", "x")
 
 
-def test_only_the_last_search_says_what_is_there(
+def test_only_the_last_search_names_the_existing_topics(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search starts over if a file is gone, and its topic may be gone with it."""

@@ -25,7 +25,7 @@ def test_standard_error_is_hidden_while_a_session_starts_and_no_file_stays_open(
     assert capfd.readouterr().err == "ours 0\nours 1\nours 2\n"
 
 
-def test_a_variable_shows_what_is_hidden_otherwise(
+def test_a_variable_shows_hidden_output(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOWNCONVERT_SPARK_LOG", "1")

@@ -39,7 +39,7 @@ def test_the_same_package_is_the_same_archive(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a.zip", "b.zip"}
 
 
-def test_executors_are_told_where_it_is(tmp_path: Path) -> None:
+def test_executors_get_the_path_of_the_package(tmp_path: Path) -> None:
     settings = settings_for(tmp_path / "package.zip")
     folder = settings["spark.executorEnv.PYTHONPATH"]
     assert settings["spark.archives"] == f"file://{tmp_path}/package.zip#{folder}"

@@ -69,7 +69,7 @@ READERS = {
 @pytest.mark.parametrize("damage", [*DAMAGES, OUT_OF_RANGE])
 @pytest.mark.parametrize("reads", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_records_are_read_without_it(
+def test_records_are_read_without_a_damaged_checkpoint(
     tmp_path: Path, reads: Callable[[Path], list[int]], damage: bytes, is_packed: bool
 ) -> None:
     logs = tmp_path / "logs"
@@ -93,7 +93,7 @@ def test_records_are_read_without_it(
     ],
 )
 @pytest.mark.parametrize("damage", [DAMAGES[1], DAMAGES[4]])
-def test_it_is_warned_of(
+def test_a_damaged_checkpoint_gives_a_warning(
     tmp_path: Path, name: str, reads: Callable[[Path], list[int]], damage: bytes
 ) -> None:
     logs = tmp_path / "logs"

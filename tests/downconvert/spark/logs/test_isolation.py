@@ -36,7 +36,9 @@ BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
 @pytest.mark.parametrize("dump", COMMITTED, ids=str)
-def test_logs_alone_say_what_is_committed(real: Path, dump: brokers.Dump, tmp_path: Path) -> None:
+def test_logs_without_indexes_show_committed_records(
+    real: Path, dump: brokers.Dump, tmp_path: Path
+) -> None:
     for partition, lines in dump.expected().items():
         directory = tmp_path / str(partition)
         shutil.copytree(real / dump.version / dump.directory / str(partition), directory)
@@ -50,7 +52,7 @@ def test_logs_alone_say_what_is_committed(real: Path, dump: brokers.Dump, tmp_pa
         ]
 
 
-def test_both_ways_say_the_same(real: Path) -> None:
+def test_indexes_and_batches_give_the_same_transactions(real: Path) -> None:
     found = 0
     for directory in sorted((real / "3.9.1" / "log").glob("*-[0-9]")):
         if directory.name.startswith("compact"):  # cleaning loses what was aborted

@@ -73,7 +73,7 @@ def test_each_offset_is_read_once(tmp_path: Path, spans: Spans, layout: str) -> 
 
 
 @pytest.mark.parametrize("layout", ["aiven", "kafka"])
-def test_what_a_later_segment_has_too_is_not_read_from_the_one_before(
+def test_offsets_of_a_later_segment_are_not_read_from_an_earlier_one(
     tmp_path: Path, layout: str
 ) -> None:
     """As far as the index leads to where that begins."""

@@ -46,7 +46,7 @@ def test_paths_may_be_patterns(tmp_path: Path) -> None:
         names(tmp_path / "d")
 
 
-def test_a_folder_that_is_only_called_like_a_partition_is_looked_into(tmp_path: Path) -> None:
+def test_a_folder_named_like_a_partition_is_searched(tmp_path: Path) -> None:
     partition(tmp_path / "broker-1", batch(0), "orders-0")
     assert names(tmp_path) == ["orders-0"]
 
@@ -106,7 +106,7 @@ def test_a_directory_that_cluster_id_leaves_out_because_its_cluster_is_unknown_i
         assert len(rows(tmp_path, clusterId="one")) == 1
 
 
-def test_relative_paths_are_absolute_for_who_works_elsewhere(
+def test_relative_paths_are_absolute_for_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition(tmp_path / "b1", batch(0), "orders-0")
@@ -132,7 +132,7 @@ def test_a_log_begins_where_records_were_deleted_up_to(tmp_path: Path) -> None:
     assert [row["offset"] for row in rows(tmp_path)] == [2]
 
 
-def test_a_segment_that_a_cleaner_had_ready_replaces_those_that_it_was_made_of(
+def test_a_swap_segment_replaces_its_sources(
     tmp_path: Path,
 ) -> None:
     directory = partition(tmp_path, batch(0, 1))
@@ -193,7 +193,7 @@ def test_a_log_begins_at_what_is_noted_or_at_its_first_segment_if_that_is_later(
 @pytest.mark.parametrize("gzipped", [(), (0,), (3,), (0, 3)])
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("of_partition", [False, True])
-def test_a_brokers_files_count_wherever_and_however_its_segments_are(
+def test_a_brokers_files_count_for_segments_in_any_place(
     tmp_path: Path, gzipped: tuple[int, ...], is_packed: bool, of_partition: bool
 ) -> None:
     logs = tmp_path / "logs"

@@ -13,7 +13,7 @@ from tests.downconvert.storage.logs import batch
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
-def test_as_they_were_noted(tmp_path: Path) -> None:
+def test_high_watermarks_are_those_of_the_checkpoint(tmp_path: Path) -> None:
     directory = str(tmp_path / "a-0")
     assert HighWatermarks().of(A, directory) == OFFSET_MAX
     path = tmp_path / "replication-offset-checkpoint"

@@ -92,7 +92,7 @@ def test_offsets_are_looked_up_and_rows_left_out(tmp_path: Path) -> None:
     assert offsets(source) == [705, 710, 715]
 
 
-def test_rows_of_other_times_stay_where_they_are(tmp_path: Path) -> None:
+def test_a_filter_by_time_leaves_out_rows_within_a_batch(tmp_path: Path) -> None:
     partition(tmp_path, batch(*range(10)) + batch(*range(10, 20), codec=4))
     source = reader(tmp_path)
     low, high = (datetime.fromtimestamp(t / 1000, UTC) for t in (50, 130))
@@ -114,7 +114,7 @@ def test_a_batch_is_read_whose_youngest_record_has_exactly_the_lowest_time(
     assert offsets(source) == list(range(first, 30))
 
 
-def test_nothing_to_read_is_asked_for_once_all_the_same(tmp_path: Path) -> None:
+def test_the_empty_partition_of_an_empty_plan_has_no_rows(tmp_path: Path) -> None:
     partition(tmp_path, batch(0))
     source = reader(tmp_path)
     source.pushFilters([ds.GreaterThan(("offset",), INT64_MAX)])

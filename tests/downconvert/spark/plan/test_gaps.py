@@ -283,7 +283,7 @@ def test_a_segment_ends_after_its_last_batch_though_the_offset_of_another_one_is
 
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("high_watermark", [4, 7, 8, 20])
-def test_a_stream_reads_what_another_copy_has_of_a_gap(
+def test_a_stream_reads_the_offsets_of_a_gap_from_another_copy(
     tmp_path: Path, high_watermark: int, is_packed: bool
 ) -> None:
     """One copy ends before the gap, the leader's begins after it, and a third one has most of it. A

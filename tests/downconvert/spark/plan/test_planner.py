@@ -158,7 +158,7 @@ def test_an_empty_segment_is_nothing_to_read(tmp_path: Path) -> None:
     assert plan(Options(paths=(str(tmp_path),)), Bounds()) == []
 
 
-def test_partitions_of_which_none_is_there_are_an_error(directory: Path) -> None:
+def test_a_query_without_an_existing_partition_is_an_error(directory: Path) -> None:
     assert offsets(directory, partitions="0-9") == list(range(15))
     for numbers, named in (("7", "partitions 7"), ("1-3", "partitions 1 to 3")):
         with pytest.raises(ValueError, match=f"^{named}: no such topic or partition"):

@@ -112,7 +112,7 @@ def offsets(path: Path, **options: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_timestamp_leads_into_what_only_another_copy_has(tmp_path: Path, shape: Any) -> None:
+def test_a_timestamp_leads_to_records_of_another_copy(tmp_path: Path, shape: Any) -> None:
     shape(tmp_path / "logs")
     for path in (tmp_path / "logs", packed(tmp_path / "logs")):
         assert offsets(path) == ALL
@@ -123,7 +123,7 @@ def test_a_timestamp_leads_into_what_only_another_copy_has(tmp_path: Path, shape
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_filter_reads_what_only_another_copy_has(tmp_path: Path, shape: Any) -> None:
+def test_a_filter_reads_records_of_another_copy(tmp_path: Path, shape: Any) -> None:
     shape(tmp_path)
     for at in (91, 170, 200):
         assert filtered(tmp_path, at) == [offset for offset in ALL if 10 * offset >= at], at
@@ -164,7 +164,7 @@ def test_absent_offsets_that_no_cleaner_has_reached_may_be_as_young(
     ("cleaned", "absent"),
     [(0, (10, 20)), (15, (15, 20)), (19, (19, 20)), (20, None), (25, None), (29, None)],
 )
-def test_absent_offsets_of_which_a_cleaner_has_come_to_some_begin_there(
+def test_absent_offsets_begin_after_those_that_a_cleaner_has_reached(
     tmp_path: Path, cleaned: int, absent: tuple[int, int] | None, is_clipped: bool
 ) -> None:
     """The offsets from 20 to 29 are in one copy, and those before in one, or in another."""

@@ -22,14 +22,14 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "object"
 
 
-def test_the_bytes_around_it_are_not_its_own(path: Path) -> None:
+def test_a_blob_has_no_bytes_around_its_part(path: Path) -> None:
     blob = Blob(str(path), len(DATA), 6)
     assert blob.read() == DATA
     assert [len(piece) for piece in blob.pieces()] == [1000] * 5
     assert Blob(str(path), 0, 6).read() == b""
 
 
-def test_an_open_one_ends_where_it_ends(path: Path) -> None:
+def test_an_open_blob_ends_at_its_size(path: Path) -> None:
     reader = Blob(str(path), len(DATA), 6).open()
     try:
         assert reader.read(10, 10_000) == DATA[10:]
@@ -69,7 +69,7 @@ def test_a_part_of_a_file_is_saved_as_it_was_found(path: Path, tmp_path: Path) -
         Blob(str(path), len(DATA) + 1, 11).save_current(tmp_path / "saved")
 
 
-def test_one_that_ends_too_early_is_damage(path: Path) -> None:
+def test_a_blob_that_ends_too_early_is_damage(path: Path) -> None:
     size = path.stat().st_size
     with pytest.raises(CorruptFileError, match=f"ends at byte {size - 6} of {size}"):
         Blob(str(path), size, 6).read()

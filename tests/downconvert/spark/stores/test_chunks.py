@@ -57,7 +57,7 @@ class Object:
 
 
 @pytest.mark.parametrize(("is_compressed", "key"), PACKED)
-def test_any_range_is_what_was_stored(is_compressed: bool, key: Key | None) -> None:
+def test_any_range_has_the_stored_bytes(is_compressed: bool, key: Key | None) -> None:
     chunks, parts = stored_chunks(is_compressed=is_compressed, key=key)
     reader = chunks.reader(Object(b"".join(parts)), "name")
     generator = random.Random(2)
@@ -116,7 +116,7 @@ def _one_for_another(chunks: Chunks, parts: list[bytes]) -> tuple[Chunks, list[b
         (False, None, _one_for_another),
     ],
 )
-def test_a_chunk_that_is_not_as_it_was_stored_is_damage(
+def test_a_changed_chunk_is_damage(
     is_compressed: bool,
     key: Key | None,
     spoil: Callable[[Chunks, list[bytes]], tuple[Chunks, list[bytes]]],

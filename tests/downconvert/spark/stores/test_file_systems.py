@@ -314,7 +314,7 @@ def test_files_of_webhdfs_have_the_time_of_their_last_change(hadoop: Hadoop) -> 
     assert stores.listed(f"{uri}/a") == [(f"{uri}/a", 5, 1_239_000_000)]
 
 
-def test_a_folder_that_is_not_there_is_none(hadoop: Hadoop) -> None:
+def test_a_missing_folder_is_reported(hadoop: Hadoop) -> None:
     with pytest.raises(FileNotFoundError):
         stores.listed(f"webhdfs://{hadoop.address}/others")
 

@@ -33,7 +33,7 @@ def read(records: RangeRecords, position: int, size: int) -> bytes:
     return bytes(target[: records.read_into(memoryview(target), position)])
 
 
-def test_any_range_is_what_is_there(blob: Blob) -> None:
+def test_any_range_has_the_bytes_of_the_blob(blob: Blob) -> None:
     whole = Path(blob.path).read_bytes()[6:]
     generator = random.Random(3)
     blocks = Blocks(blob, blob.size)
@@ -52,7 +52,7 @@ def test_any_range_is_what_is_there(blob: Blob) -> None:
     blocks.close()
 
 
-def test_a_look_beyond_what_is_in_memory_is_whole(
+def test_a_look_beyond_the_bytes_in_memory_is_whole(
     blob: Blob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(range_records, "LOOK_SIZE", 40)
@@ -64,7 +64,7 @@ def test_a_look_beyond_what_is_in_memory_is_whole(
     blocks.close()
 
 
-def test_it_is_read_ahead_up_to_where_it_is_wanted_and_each_block_once(blob: Blob) -> None:
+def test_each_block_is_read_ahead_once_up_to_the_wanted_end(blob: Blob) -> None:
     blocks = Blocks(blob, 8 * BLOCK)
     asked: list[int] = []
     blocks_read: list[ref[array[int]]] = []

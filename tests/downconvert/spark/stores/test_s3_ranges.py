@@ -151,7 +151,7 @@ def test_a_store_that_refuses_is_not_asked_again(store: Store, status: int) -> N
     assert len(store.asked) == 1
 
 
-def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
+def test_a_response_without_a_range_is_not_used(store: Store) -> None:
     store.has_ranges = False
     assert filled(store.ranges(), 5, 10) is None
     store.has_ranges, store.shift = True, 1
@@ -166,7 +166,7 @@ def test_an_answer_that_is_no_range_is_not_taken_for_one(store: Store) -> None:
     assert filled(store.ranges(), len(DATA) - 7, 10) == DATA[-7:]
 
 
-def test_an_answer_that_breaks_off_is_none(store: Store) -> None:
+def test_a_response_that_breaks_off_is_not_used(store: Store) -> None:
     ranges = store.ranges()
     store.cut_at = 7
     assert filled(ranges, 0, 10) is None

@@ -52,7 +52,7 @@ def logs(store: tuple[ObjectStore, Path]) -> Path:
         {"clusterId": "one", "partitions": "3"},
     ],
 )
-def test_it_is_read_as_what_is_mounted(logs: Path, options: dict[str, Any]) -> None:
+def test_a_stored_log_is_read_like_a_mounted_one(logs: Path, options: dict[str, Any]) -> None:
     def found(path: Path | str) -> list[dict[str, Any]]:
         return [
             {name: value for name, value in row.items() if name != "segment"}

@@ -106,7 +106,7 @@ def test_the_first_endpoint_of_the_environment_that_is_set_counts(
     assert stores.pinned("abfss://box@account") == "abfss://box@account"
 
 
-def test_what_is_shown_has_no_settings_and_names_as_they_are() -> None:
+def test_shown_uris_have_plain_names_and_no_settings() -> None:
     uri = stores.below("s3://bucket/logs/?region=x&scheme=http", "a b", "c#d?.log")
     assert uri == "s3://bucket/logs/a%20b/c%23d%3F.log?region=x&scheme=http"
     assert stores.shown(uri) == "s3://bucket/logs/a b/c#d?.log"

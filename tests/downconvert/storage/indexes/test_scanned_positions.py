@@ -56,7 +56,7 @@ def test_a_scanned_position_is_found_without_scanning_from_the_beginning(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_finds_the_same_batches_as_a_scan_even_if_offsets_decrease(
+def test_positions_find_the_same_batches_as_a_scan_even_if_offsets_decrease(
     tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)

@@ -32,7 +32,7 @@ def test_a_batch_that_the_next_one_shows_to_be_wrong_no_longer_counts() -> None:
     assert ends(0, 1034, 2058, 30) == [(True, 10), (True, 1044), (True, 2068), (False, 2068)]
 
 
-def test_a_single_batch_beyond_an_offset_does_not_end_what_is_below_it() -> None:
+def test_a_single_batch_beyond_an_offset_does_not_end_the_batches_below() -> None:
     bases = [0, 10, 1044, 30, 50, 60, 20]
     data = b"".join(batch(*range(base, base + 10)) for base in bases)
     found = [header.base_offset for header in below(MemoryRecords(data).batches(), 50)]

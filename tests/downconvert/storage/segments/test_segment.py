@@ -94,7 +94,7 @@ def test_the_batch_after_a_known_one_is_found_without_a_search(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_reads_in_any_order_find_what_a_new_reader_finds(tmp_path: Path, seed: int) -> None:
+def test_reads_in_any_order_equal_those_of_a_new_reader(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     made = indexed_segment(tmp_path, 0, *BATCHES, interval=200)
     offset = 0

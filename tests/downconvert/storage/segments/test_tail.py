@@ -152,7 +152,7 @@ def damage(data: bytes, _: int, random: Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_any_changes_are_seen_as_by_who_looks_for_the_first_time(tmp_path: Path, seed: int) -> None:
+def test_a_refresh_sees_the_same_as_a_new_reader(tmp_path: Path, seed: int) -> None:
     """And whether the log was cut since the last look, also if it is as long again."""
     random = Random(seed)
     made = segment(tmp_path, 0)

@@ -90,7 +90,7 @@ def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path
     check_fits_a_phone(path)
 
 
-def test_nothing_to_say_is_a_report_too(tmp_path: Path) -> None:
+def test_a_report_may_have_no_findings(tmp_path: Path) -> None:
     path = tmp_path / "audit.html"
     write_report(path, [Topic("empty")], Heading(["/logs"], "command", is_sample=False))
     assert "Ready for Kafka 4: every batch is v2." in path.read_text()

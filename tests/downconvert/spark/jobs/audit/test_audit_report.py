@@ -26,7 +26,7 @@ def test_topics_with_gaps_or_with_offsets_that_no_copy_has_are_listed(tmp_path: 
     assert "whole" not in found
 
 
-def test_where_nothing_is_missing_there_is_no_table_of_it(tmp_path: Path) -> None:
+def test_without_missing_offsets_there_is_no_table_of_them(tmp_path: Path) -> None:
     found = page(tmp_path, Topic("whole", partitions=1))
     assert "in no copy" not in found
     assert "No damage was found." in found

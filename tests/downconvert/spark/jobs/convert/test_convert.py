@@ -158,7 +158,7 @@ def check(target: Path, *, segments: int) -> None:
     assert all(is_true(entry, directory) for entry in entries)
 
 
-def test_a_run_whose_workers_are_killed_leaves_what_is_whole(
+def test_a_run_with_killed_workers_leaves_only_complete_files(
     spark: SparkSession, large: Path, tmp_path: Path
 ) -> None:
     """Spark does not try again where it has no cluster. What a user is told to do then is done:

@@ -43,7 +43,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("kind", corpus.kinds())
-def test_a_conversion_is_what_kafka_makes_of_it(tmp_path: Path, kind: str) -> None:
+def test_a_conversion_equals_kafkas(tmp_path: Path, kind: str) -> None:
     for name in corpus.of_kind(kind):
         check_conversion(tmp_path / name / "topic-0", name)
 
@@ -118,9 +118,7 @@ def everything(log: Log) -> Iterator[Record]:
 
 
 @pytest.mark.parametrize("directory", ["2.8.2/log", "0.8.2.2/log"])
-def test_v2_is_what_an_upgrade_on_one_machine_makes(
-    real: Path, tmp_path: Path, directory: str
-) -> None:
+def test_v2_equals_an_upgrade_on_one_machine(real: Path, tmp_path: Path, directory: str) -> None:
     upgrade(real / directory, tmp_path / "upgraded", files=UNSYNCED)
     with LogDir.open(real / directory) as log_dir:
         for partition, log in log_dir.logs.items():

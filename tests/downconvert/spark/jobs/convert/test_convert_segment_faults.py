@@ -73,7 +73,7 @@ def test_a_machine_may_die_at_any_time(source: Path, tmp_path: Path, was_convert
 
 
 @pytest.mark.parametrize("to_magic", [1, 2])
-def test_a_full_disk_leaves_nothing_that_is_not_whole(source: Path, to_magic: int) -> None:
+def test_a_full_disk_leaves_no_incomplete_file(source: Path, to_magic: int) -> None:
     target = source.with_name("out-0")
     count = 0
     for full_from in range(1, 1000):

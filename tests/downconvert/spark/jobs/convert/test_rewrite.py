@@ -85,7 +85,7 @@ def test_records_that_are_left_out_are_counted_as_read(
     assert not found.is_copy
 
 
-def test_v2_keeps_what_was_aborted(tmp_path: Path) -> None:
+def test_v2_keeps_aborted_records(tmp_path: Path) -> None:
     data = b"".join(MIXED)
     found, out = rewritten(tmp_path, data, V2, (ABORTED,), isolation="read_committed")
     assert out == data

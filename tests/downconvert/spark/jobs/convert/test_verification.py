@@ -21,9 +21,7 @@ def opened(path: Path, *batches: bytes) -> FileRecords:
 
 @pytest.mark.parametrize("how", HELD)
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_the_same_records_are_the_same_whatever_they_are_in(
-    tmp_path: Path, how: str, to_magic: int
-) -> None:
+def test_records_are_equal_in_all_formats(tmp_path: Path, how: str, to_magic: int) -> None:
     source = opened(tmp_path / "a", batch(0, 1, 5, size=100_000, codec=Codec.ZSTD))
     target = opened(
         tmp_path / "b",

@@ -45,7 +45,7 @@ def test_a_directory_is_named_by_a_path_or_a_uri(target: str, expected: str) -> 
     assert directory_of(target) == Path(expected)
 
 
-def test_a_relative_directory_is_the_same_for_who_works_elsewhere(
+def test_a_relative_directory_is_absolute_for_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -152,7 +152,7 @@ def test_each_of_several_runs_that_died_is_finished(tmp_path: Path) -> None:
     assert [path.suffix for path in (tmp_path / FOLDER).iterdir()] == [SUFFIX] * 2
 
 
-def test_a_run_of_which_a_file_is_lost_counts_as_one_without_a_note(tmp_path: Path) -> None:
+def test_a_run_with_a_lost_file_counts_as_one_without_a_note(tmp_path: Path) -> None:
     died(tmp_path, ONE, TWO, moved=1, is_lost=True)
     notes = DirectoryNotes(tmp_path)
     found = notes.read("read_uncommitted")

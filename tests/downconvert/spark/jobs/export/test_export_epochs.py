@@ -169,7 +169,7 @@ def test_an_export_ends_at_the_high_watermark(
     assert [row[2] for row in archived(lake)] == list(range(12))
 
 
-def test_without_a_high_watermark_an_export_ends_at_the_end_of_the_log_and_says_so(
+def test_without_a_high_watermark_an_export_warns_and_reads_the_whole_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, lake = log(tmp_path / "logs", (0, 0, 10)), tmp_path / "lake"

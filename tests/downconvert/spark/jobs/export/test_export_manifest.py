@@ -19,7 +19,7 @@ def exported(*ranges: tuple[int, int]) -> Exported:
     return Exported("read_uncommitted", ranges={NAME: list(ranges)})
 
 
-def test_a_note_says_what_it_was_told() -> None:
+def test_a_note_is_read_back_with_all_its_facts() -> None:
     note = exported((0, 5), (9, 12))
     note.cluster_id, note.topic_ids, note.files = "c", {"a-b": "id"}, {"topic=a-b/date=x/f"}
     assert parse(note.to_json().encode()) == note

@@ -155,7 +155,7 @@ def test_records_that_are_truncated_during_a_run_are_not_noted_as_those_of_the_n
     ]
 
 
-def test_a_truncation_between_the_check_of_what_is_there_and_the_plan_is_seen(
+def test_a_truncation_between_the_check_of_the_target_and_the_plan_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, lake = tmp_path / "logs", tmp_path / "lake"

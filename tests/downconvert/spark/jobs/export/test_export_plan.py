@@ -220,7 +220,7 @@ def test_one_broker_that_says_its_cluster_is_enough(tmp_path: Path) -> None:
         assert identity_of(found, all_facts(found), "read_committed").cluster_id == "one"
 
 
-def test_a_log_ends_where_another_copy_does_that_goes_on(tmp_path: Path) -> None:
+def test_a_log_ends_where_its_longest_copy_ends(tmp_path: Path) -> None:
     """The leader's copy lacks the end of its own first epoch."""
     for name, count in (("b1", 4), ("b2", 6)):
         (tmp_path / name).mkdir()

@@ -209,7 +209,7 @@ def test_a_delta_table_as_it_was_before_its_first_export_gets_everything_again(
     assert there("delta", tmp_path) == WHOLE
 
 
-def test_a_restored_version_of_which_delta_s_log_says_nothing_is_refused(
+def test_a_restored_version_missing_from_deltas_log_is_refused(
     source: Path, tmp_path: Path
 ) -> None:
     from deltalake import DeltaTable
@@ -279,7 +279,7 @@ def test_delta_keeps_the_ends_when_its_log_is_cleaned(source: Path, tmp_path: Pa
         assert run("delta", source, tmp_path) == []
 
 
-def test_a_rollback_to_a_snapshot_of_which_iceberg_says_nothing_is_refused(
+def test_a_rollback_to_a_snapshot_that_iceberg_lacks_is_refused(
     source: Path, tmp_path: Path
 ) -> None:
     run("iceberg", source, tmp_path)

@@ -23,7 +23,7 @@ def found(
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_all_that_was_exported_from_the_first_truncated_offset_on_is_named(
+def test_all_exported_offsets_after_a_truncation_are_named(
     tmp_path: Path, checkpoint: bool
 ) -> None:
     path = log(tmp_path / "logs", (0, 0, 3), (2, 3, 6), (4, 6, 12), checkpoint=checkpoint)

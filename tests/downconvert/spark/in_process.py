@@ -29,7 +29,14 @@ def summed(found: Any) -> Any:
     return SimpleNamespace(rows=rows, failed=sum(row.status == "failed" for row in rows))
 
 
+class Row(SimpleNamespace):
+    """A row of a job's result."""
+
+    def asDict(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return dict(vars(self))
+
+
 def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
     """As `run_tasks`, in this process."""
-    rows = [SimpleNamespace(**row) for task in tasks for row in work(task)]
+    rows = [Row(**row) for task in tasks for row in work(task)]
     return SimpleNamespace(collect=lambda: rows)

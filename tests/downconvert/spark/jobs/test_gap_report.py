@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from downconvert.spark.jobs import gap_report
 from downconvert.spark.jobs.gap_report import absent_offsets, joined, look, plan_of, run
 from downconvert.spark.jobs.jobs import JobError, Json
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.spark.in_process import SESSION
+from tests.downconvert.spark.in_process import SESSION, in_process
 from tests.downconvert.spark.logs.test_completeness import BATCHES, rolled
 from tests.downconvert.storage.logs import batch, segment
 
@@ -155,12 +154,10 @@ def test_a_run_reports_what_its_options_ask_for(
 ) -> None:
     """Rows of tasks come in any order."""
 
-    def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
-        rows = [row for task in reversed(tasks) for row in work(task)]
-        found = [SimpleNamespace(asDict=lambda row=row: row) for row in rows]
-        return SimpleNamespace(collect=lambda: found)
+    def reverse(session: Any, tasks: Any, *given: Any) -> Any:
+        return in_process(session, tasks[::-1], *given)
 
-    monkeypatch.setattr(gap_report, "run_tasks", in_process)
+    monkeypatch.setattr(gap_report, "run_tasks", reverse)
     monkeypatch.setattr(gap_report, "watched", lambda *_, **__: nullcontext())
     paths = [str(logs / "b1"), str(logs / "b2")]
     rows = run(SESSION, paths, **options)

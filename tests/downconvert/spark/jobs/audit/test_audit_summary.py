@@ -97,6 +97,10 @@ def test_a_sample_stands_for_all_bytes_of_its_format_and_codec() -> None:
     assert (topic.records, topic.is_estimate) == (4, False)  # all of it is in the sample
     (topic,) = summarise([row("t", 0, 1, "gzip", bytes=50, uncounted_bytes=50)])
     assert (topic.records, topic.is_estimate) == (0, True)
+    (topic,) = summarise([row("t", 0, 1, bytes=50, records=5)])
+    assert (topic.records, topic.is_estimate) == (5, False)
+    (topic,) = summarise([row("t", 0, 1, "gzip", bytes=100, uncounted_bytes=75, **sample)])
+    assert (topic.records, topic.is_estimate) == (4 * 75 / 50, True)  # some say their count
 
 
 def test_losses_name_the_topics_that_have_them() -> None:
@@ -115,5 +119,6 @@ def test_losses_name_the_topics_that_have_them() -> None:
     assert found[1].endswith("(g).")
     assert "50 records" in found[2]
     assert found[2].endswith("(a, b, c and 2 more).")
-    assert "25 records" in found[3]
+    assert "v0: 25 records" in found[3]
+    assert next(losses(topics[:3])).endswith("(a, b, c).")
     assert list(losses([Topic("h")])) == [found[-1]]

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from downconvert.spark.jobs.audit import sample as sample_of
 from downconvert.spark.jobs.audit.sample import STRETCH_SIZE, Sample
 from records import Codec, ControlRecordType, FileRecords, MemoryRecords
 from records.batches.builder import build_marker
@@ -40,3 +43,29 @@ def test_markers_come_along_and_are_counted() -> None:
     (stretch,) = sample.stretches
     assert stretch.start == len(marker)
     assert stretch.marker_bytes == 2 * len(marker)
+
+
+def stretches(monkeypatch: pytest.MonkeyPatch, count: int, *, size: int) -> list[int]:
+    """How many batches each stretch of a segment has, which has two unless it is small. All batches
+    have one size. `size`: of a stretch, in bytes."""
+    monkeypatch.setattr(sample_of, "STRETCH_SIZE", size)
+    one = batch(0)
+    sample = Sample(count * len(one), 2)
+    for header in MemoryRecords(one * count).batches():
+        sample.add(header)
+    return [(stretch.end - stretch.start) // len(one) for stretch in sample.stretches]
+
+
+def test_a_stretch_may_be_full_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(batch(0))
+    assert stretches(monkeypatch, 8, size=2 * size) == [2, 2]
+    assert stretches(monkeypatch, 8, size=2 * size - 1) == [1, 1]
+
+
+def test_a_segment_as_large_as_its_stretches_is_read_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch that no longer fits in a stretch begins the next one."""
+    size = len(batch(0))
+    assert stretches(monkeypatch, 3, size=2 * size - size // 2) == [1, 1, 1]
+    assert stretches(monkeypatch, 4, size=2 * size - 1) == [1, 1]

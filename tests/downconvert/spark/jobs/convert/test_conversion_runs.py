@@ -1,5 +1,6 @@
 """Runs of a conversion to a directory, in this process: converted, kept, copied, refused."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.in_process import SESSION, without_spark
+from tests.downconvert.spark.reading import packed
 from tests.downconvert.storage.logs import batch, segment
 
 TO_V1, TO_V2 = Settings(to_magic=1), Settings(to_magic=2)
@@ -34,7 +36,11 @@ def source(tmp_path: Path) -> Path:
 
 
 def run(
-    patch: pytest.MonkeyPatch, paths: list[Path], target: Path, settings: Settings
+    patch: pytest.MonkeyPatch,
+    paths: list[Path],
+    target: Path | str,
+    settings: Settings,
+    topics: Sequence[str] = (),
 ) -> list[str]:
     """The status of each segment."""
 
@@ -45,7 +51,9 @@ def run(
     with patch.context() as patched:
         without_spark(patched)
         patched.setattr(convert, "summary_of", summary)
-        found: Any = convert.run(SESSION, list(map(str, paths)), str(target), settings)
+        found: Any = convert.run(
+            SESSION, list(map(str, paths)), str(target), settings, topics=topics
+        )
         statuses: list[str] = found.status
         return statuses
 
@@ -74,6 +82,11 @@ def test_a_failed_segment_or_another_source_leaves_those_files_out(
     segment(tmp_path / "c-0", 0, batch(0, magic=1))
     assert len(run(monkeypatch, [source, tmp_path / "c-0"], tmp_path / "both", TO_V2)) == 4
     assert beside(tmp_path / "both") == set()
+    (tmp_path / "tarred").mkdir()
+    segment(tmp_path / "tarred" / "d-0", 0, batch(0, magic=1))
+    tar = packed(tmp_path / "tarred")
+    assert len(run(monkeypatch, [source, tar], tmp_path / "tar", TO_V2)) == 4
+    assert beside(tmp_path / "tar") == set()
     path = source / "b-2" / file_name(0, Kind.LOG)
     good = path.read_bytes()
     path.write_bytes(good[:-1] + b"?")
@@ -99,8 +112,10 @@ def test_a_target_is_of_one_conversion_and_not_among_the_sources(
     run(monkeypatch, [source], target, TO_V1)
     with pytest.raises(JobError, match=r"holds a conversion to v1 .* and this is one to v2"):
         run(monkeypatch, [source], target, TO_V2)
-    with pytest.raises(JobError, match="is inside of"):
-        run(monkeypatch, [source], source / "within" / "out", TO_V1)
+    (tmp_path / "link").symlink_to(source)
+    for within in (source / "within" / "out", tmp_path / "link" / "out"):
+        with pytest.raises(JobError, match=f"{within} is inside of {source}: name a directory out"):
+            run(monkeypatch, [source], within, TO_V1)
     (tmp_path / "logs-2").mkdir()  # a longer name is not inside
     assert run(monkeypatch, [source], tmp_path / "logs-2", TO_V1) == ["converted"] * 3
     (tmp_path / "other").mkdir()

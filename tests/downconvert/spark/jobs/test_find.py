@@ -22,6 +22,7 @@ from downconvert.spark.read.rows import read_records
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import V0, V1, V2
+from tests.downconvert.spark.descriptors import open_below
 from tests.downconvert.spark.in_process import SESSION
 from tests.downconvert.spark.reading import packed
 from tests.downconvert.storage.logs import indexed_segment
@@ -217,3 +218,14 @@ def test_a_record_of_another_copy_has_no_position_in_a_file_that_lacks_it(tmp_pa
         (8, None, None),
         (12, last, len(parts[2])),
     ]
+
+
+def test_no_file_is_open_when_a_search_has_ended_or_is_left(tmp_path: Path) -> None:
+    log(tmp_path, *(entry(first, 5, V2) for first in range(0, 50, 5)))
+    (task,) = plan_of([str(tmp_path)], [b"k3"], topics=(), skip_damaged=False)
+    assert len(list(search(task))) == 4
+    assert not open_below(tmp_path)
+    rows = search(task)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert not open_below(tmp_path)

@@ -4,6 +4,7 @@ files of a segment get their names.
 Not here: all else that may happen to a conversion (test_convert_segment.py)."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from downconvert.spark.jobs.convert.convert_segment import Task, convert_segment
 from downconvert.spark.jobs.convert.manifest import note_path
 from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.storage.disk.files import WritableFile
 from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, file_name
 from records.formats import V2
 from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, segment
@@ -97,3 +99,40 @@ def test_each_of_the_other_files_goes_with_one_segment(tmp_path: Path, to_magic:
     ):
         names = {file_name(offset, Kind.SNAPSHOT) for offset in noted}
         assert found[base] == {file_name(base, Kind.TRANSACTION_INDEX), *names, *others}
+
+
+class Full(UnsyncedDisk):
+    """A disk that fails as a log is written."""
+
+    def open(self, path: Path) -> WritableFile:
+        if path.name == NAME:
+            raise OSError(5, "the disk is broken")
+        return super().open(path)
+
+
+def test_a_conversion_that_the_disk_ends_leaves_no_file_and_no_note_of_an_earlier_source(
+    task: Task,
+) -> None:
+    path, out = Path(task.source) / NAME, Path(task.target)
+    convert_segment(task, attempt="1", files=UNSYNCED)
+    path.write_bytes(batch(3, magic=1))
+    assert note_path(out, 0).exists()
+    with pytest.raises(OSError, match="the disk is broken"):
+        convert_segment(task, attempt="2", files=Full())
+    assert not note_path(out, 0).exists()
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.parametrize("to_magic", [1, 2])
+def test_damage_in_the_last_segment_is_only_of_that_one(task: Task, to_magic: int) -> None:
+    """It hides what follows it, and whether more of the log does."""
+    wrong = bytearray(batch(31, magic=1))
+    wrong[16] = 9  # its magic
+    segment(Path(task.source), 30, batch(30, magic=1), bytes(wrong), batch(32, magic=1))
+    tasks = [replace(task, settings=Settings(to_magic=to_magic), base_offset=at) for at in (0, 30)]
+    first, last = (convert_segment(one, attempt="1", files=UNSYNCED) for one in tasks)
+    assert (first.status, first.error) == ("converted", "")
+    assert last.status == "failed"
+    assert last.error.startswith(f"{task.source}/{file_name(30, Kind.LOG)}: ")
+    assert "unknown magic" in last.error
+    assert not (Path(task.target) / file_name(30, Kind.LOG)).exists()

@@ -246,6 +246,8 @@ def test_a_run_that_goes_on_where_the_last_one_ended_warns_of_nothing(
         warnings.simplefilter("error")
         plan_of(logs(path)[:1], {A: Bound(0, 10, True, 10)}, exported)
         plan_of(logs(path)[:1], {A: Bound(12, 15, True, 15)}, exported)  # as the options say
+        plan_of(logs(path)[:1], {A: Bound(0, 3, True, 10)}, exported)  # the high watermark is lower
+        bounds_of(logs(path), Settings(past_high_watermark=True))  # none is known, or asked for
 
 
 def test_a_log_whose_records_were_all_deleted_ends_where_it_begins(path: Path) -> None:

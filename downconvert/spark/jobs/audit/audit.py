@@ -72,7 +72,7 @@ def audit(
     all batches are verified, not only those of the sample. Each Spark action runs the audit
     again."""
     tasks = plan(paths, topics, everything, verify_crc)
-    return _added_up(run_tasks(session, tasks, audit_segments, RESULT))
+    return added_up(run_tasks(session, tasks, audit_segments, RESULT))
 
 
 def run(
@@ -137,7 +137,7 @@ def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task
         yield task(bases)
 
 
-def _added_up(rows: DataFrame) -> DataFrame:
+def added_up(rows: DataFrame) -> DataFrame:
     """Sums by partition, format and codec. Offsets missing between two segments also count as a
     gap."""
     before = (

@@ -52,7 +52,7 @@ def test_damage_is_said_with_the_option_that_leaves_it_out_by_jobs_that_have_one
     partition(tmp_path / "logs", batch(0), "a-0")
     for module in (find, audit, gap_report, export_stored):
         monkeypatch.setattr(module, "run_tasks", lambda *_: Failing())
-    monkeypatch.setattr(audit, "_added_up", lambda frame: frame)
+    monkeypatch.setattr(audit, "added_up", lambda frame: frame)
     monkeypatch.setattr(state, "state", lambda *_, **__: Failing())
     tracker = SimpleNamespace(getJobIdsForGroup=list)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))

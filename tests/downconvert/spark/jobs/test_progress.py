@@ -1,6 +1,7 @@
 """The progress of a job is told while it runs, and not after that."""
 
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,9 +39,39 @@ def test_tasks_of_the_jobs_in_the_block_are_counted(monkeypatch: pytest.MonkeyPa
     threads = set(threading.enumerate())
     with polled(session, "audit", lambda *step: steps.append(step)):
         assert steps == [("audit", 0, 1)]
-        assert tracker.asked.acquire(timeout=60)
+        for _ in range(3):  # there is none of its own yet
+            assert tracker.asked.acquire(timeout=60)
+        assert steps == [("audit", 0, 1)]
         tracker.jobs = [1, 2]
         for _ in range(3):
             assert tracker.asked.acquire(timeout=60)
     assert set(steps[1:]) == {("audit", 3, 8)}
     assert set(threading.enumerate()) <= threads  # those of earlier tests may have ended
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_session_behind_spark_connect_tells_its_progress_until_the_block_ends(
+    fails: bool,
+) -> None:
+    handlers: list[Any] = []
+
+    class Session:
+        """A session of Spark Connect."""
+
+        __module__ = "pyspark.sql.connect.session"
+        registerProgressHandler = staticmethod(handlers.append)  # noqa: N815 - Spark's names
+        removeProgressHandler = staticmethod(handlers.remove)  # noqa: N815
+
+    steps: list[tuple[str, float, float]] = []
+    session: Any = Session()
+    with suppress(KeyError), polled(session, "audit", lambda *step: steps.append(step)):
+        (tell,) = handlers
+        for stages in (None, [], [(0, 0)], [(2, 3), (1, 5)]):
+            found = stages and [
+                SimpleNamespace(num_completed_tasks=done, num_tasks=total) for done, total in stages
+            ]
+            tell(found, inflight_tasks=1, operation_id="x", done=False)
+        if fails:
+            raise KeyError("x")
+    assert steps == [("audit", 0, 1), ("audit", 3, 8)]
+    assert handlers == []

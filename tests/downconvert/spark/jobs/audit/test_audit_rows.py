@@ -191,7 +191,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (auditing, gap_report):
         monkeypatch.setattr(module, "run_tasks", in_process)
         monkeypatch.setattr(module, "watched", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(auditing, "_added_up", lambda rows: rows)
+    monkeypatch.setattr(auditing, "added_up", lambda rows: rows)
 
 
 @pytest.mark.usefixtures("without_spark")

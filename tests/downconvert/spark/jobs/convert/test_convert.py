@@ -75,6 +75,11 @@ def test_a_second_run_goes_on_where_the_first_one_stopped(
     first = run(spark, [str(source)], str(target), TO_V2)
     assert (first.converted, first.kept, first.failed) == (3, 0, 1)
     assert "checksum does not match" in first.errors[0]
+    entries = list(read_manifest(target))
+    assert first.source_size == sum(entry.source_size for entry in entries)
+    assert first.target_size == sum(entry.target_size for entry in entries) != first.source_size
+    assert first.cpu_seconds == pytest.approx(sum(entry.cpu_seconds for entry in entries))
+    assert first.peak_memory == max(entry.peak_memory for entry in entries)
     (source / "bad-1" / "00000000000000000000.log").write_bytes(batch(0, magic=1))
     (target / "good-0" / "00000000000000000010.log").unlink()
     second = run(spark, [str(source)], str(target), TO_V2)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.jobs.convert.manifest import (
+    IN_WORK_SUFFIX,
     MANIFEST,
     Entry,
     digest_of,
@@ -15,10 +16,13 @@ from downconvert.spark.jobs.convert.manifest import (
     parse,
     read_manifest,
     read_note,
+    remove_note,
     write_note,
 )
 from downconvert.storage import DiskFullError
 from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.files import WritableFile
+from tests.downconvert.storage.logs import UnsyncedDisk
 
 
 @pytest.fixture
@@ -92,3 +96,55 @@ def test_a_manifest_is_in_the_order_of_partitions_and_offsets(entry: Entry, tmp_
     assert found == [
         (name, number) for name in ("a-0", "a-1", "b-0") for number in sorted(segments)
     ]
+
+
+def test_a_failure_is_believed_of_no_file(entry: Entry, tmp_path: Path) -> None:
+    """A file of that name is of an earlier run."""
+    assert not is_true(replace(entry, status="failed"), tmp_path / "topic-0")
+
+
+def test_a_manifest_is_in_order_and_has_nothing_of_one_that_was_cut_off(
+    entry: Entry, tmp_path: Path
+) -> None:
+    expected = []
+    for topic in ("b", "a"):
+        (tmp_path / f"{topic}-0").mkdir()
+        for base in (11, 7, 9):
+            write_note(tmp_path / f"{topic}-0", replace(entry, topic=topic, segment=base))
+            expected.append((topic, base))
+    (tmp_path / f"{MANIFEST}{IN_WORK_SUFFIX}").write_bytes(b"?" * 10_000)
+    gather(tmp_path)
+    found = [(one.topic, one.segment) for one in read_manifest(tmp_path)]
+    assert found == sorted(expected)
+    assert not (tmp_path / f"{MANIFEST}{IN_WORK_SUFFIX}").exists()
+
+
+def test_what_is_written_or_removed_is_on_disk(entry: Entry, tmp_path: Path) -> None:
+    steps: list[str] = []
+
+    class Noting(UnsyncedDisk):
+        def open(self, path: Path) -> WritableFile:
+            file = super().open(path)
+            file.sync = lambda: steps.append("sync")  # type: ignore[method-assign]
+            return file
+
+        def rename(self, source: Path, target: Path) -> None:
+            steps.append(f"rename {target.name}")
+            super().rename(source, target)
+
+        def remove(self, path: Path) -> None:
+            if path.exists():
+                steps.append(f"remove {path.name}")
+            super().remove(path)
+
+        def sync_directory(self, path: Path) -> None:
+            steps.append(f"sync {path.name}")
+
+    directory, files = tmp_path / "topic-0", Noting()
+    write_note(directory, entry)
+    gather(tmp_path, files)
+    assert steps == ["sync", f"rename {MANIFEST}", f"sync {tmp_path.name}"]
+    steps.clear()
+    remove_note(directory, 7, files)
+    remove_note(directory, 8, files)
+    assert steps == [f"remove {note_path(directory, 7).name}", "sync topic-0"]

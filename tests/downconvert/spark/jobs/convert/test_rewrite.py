@@ -13,6 +13,7 @@ from records import (
     ControlRecordType,
     CorruptRecordsError,
     FileRecords,
+    RecordTooLargeError,
     build_marker,
     read_batch,
 )
@@ -119,6 +120,20 @@ def test_bytes_after_the_last_batch_are_damage(tmp_path: Path, to_magic: int, si
     with pytest.raises(CorruptRecordsError) as caught:
         rewritten(tmp_path, whole + batch(3)[:size], to_magic)
     assert caught.value.position == BEFORE + len(whole)
+
+
+@pytest.mark.parametrize("to_magic", [0, 1, 2])
+def test_bytes_without_a_whole_batch_are_damage(tmp_path: Path, to_magic: int) -> None:
+    with pytest.raises(CorruptRecordsError, match="what follows is no whole batch") as caught:
+        rewritten(tmp_path, batch(0)[:20], to_magic)
+    assert caught.value.position == BEFORE
+
+
+def test_an_old_record_is_upgraded_up_to_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    data = batch(0, magic=1) + batch(1, size=200_000, magic=1)
+    assert rewritten(tmp_path, data, 2, record_size_max=201_000)[0].records_converted == 2
+    with pytest.raises(RecordTooLargeError):
+        rewritten(tmp_path, data, 2, record_size_max=100_000)
 
 
 @pytest.mark.parametrize("to_magic", [0, 1])

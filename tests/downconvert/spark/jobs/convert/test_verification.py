@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.jobs.convert.verification import VerificationError, compare, is_copy
+from downconvert import convert
+from downconvert.spark.jobs.convert.verification import (
+    COPY_SIZE,
+    VerificationError,
+    compare,
+    is_copy,
+)
 from downconvert.storage import AbortedTransaction
-from records import Codec, FileRecords
+from records import Codec, FileRecords, Record, build
+from records.formats import V2
 from tests.downconvert.storage.logs import batch
 
 LARGE = 10**9
@@ -83,3 +90,19 @@ def test_a_record_that_is_too_large_to_hold_is_not_held_on_either_side(
         compare(source, target, 1, [], HELD["stream"])
     with pytest.raises(VerificationError, match="the record at offset 1 is not as it was"):
         compare(source, target, 1, [], HELD["records"])
+
+
+def test_a_copy_that_is_longer_than_a_source_of_whole_pieces_is_none(tmp_path: Path) -> None:
+    source = opened(tmp_path / "a", b"x" * (2 * COPY_SIZE))
+    assert is_copy(source, opened(tmp_path / "b", b"x" * (2 * COPY_SIZE)))
+    assert not is_copy(source, opened(tmp_path / "c", b"x" * (2 * COPY_SIZE + 1)))
+
+
+@pytest.mark.parametrize("to_magic", [0, 1])
+def test_what_old_formats_have_no_place_for_is_not_missed(tmp_path: Path, to_magic: int) -> None:
+    """Sequences and headers, each without the other."""
+    headers = Record(2, 20, value=b"2", headers=(("h", b"x"),))
+    sequences = batch(0, 1, producer_id=5, producer_epoch=0, base_sequence=40)
+    source = opened(tmp_path / "a", sequences, build([headers], magic=V2), batch(3))
+    target = b"".join(convert(source, to_magic))
+    assert compare(source, opened(tmp_path / "b", target), to_magic, [], LARGE) == ("records", 4)

@@ -33,6 +33,10 @@ def test_filters_on_one_column_are_all_kept() -> None:
     assert bounds.offset_min == 6
     topics = narrowed(ds.In(("topic",), ("a", "b")), ds.In(("topic",), ("b", "c")))
     assert topics.topics == frozenset("b")
+    numbers = narrowed(ds.In(("partition",), (0, 4, 9)), ds.In(("partition",), (3, 4, 7)))
+    assert [number for number in range(12) if numbers.takes("a", number)] == [4]
+    between = narrowed(ds.GreaterThan(("partition",), 1), ds.LessThan(("partition",), 4))
+    assert [number for number in range(12) if between.takes("a", number)] == [2, 3]
 
 
 def test_topics_and_partitions() -> None:

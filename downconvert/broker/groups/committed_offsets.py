@@ -1,8 +1,8 @@
-"""Committed offsets: the state that the records of `__consumer_offsets` lead to.
+"""Committed offsets: the state that results from the records of `__consumer_offsets`.
 
-Offsets committed in a transaction are pending until the transaction's marker. COMMIT makes them
-count, unless a later offset is there already; ABORT drops them. A tombstone removes pending ones,
-too. The rules are those of Kafka's GroupMetadataManager and OffsetMetadataManager.
+Offsets committed in a transaction are pending until the transaction's marker. A COMMIT marker makes
+them count, unless a later offset is there already. An ABORT marker drops them. A tombstone also
+removes pending ones. The rules are those of Kafka's GroupMetadataManager and OffsetMetadataManager.
 
 Not here: the records in the topic (offsets_topic.py)."""
 
@@ -16,12 +16,12 @@ Producer: TypeAlias = tuple[int, int]  # partition of `__consumer_offsets`, prod
 
 
 class _Placed(NamedTuple):
-    position: int  # offset of its record: of two, the higher is the later
+    position: int  # offset of its record; a higher one is later
     committed: Committed
 
 
 class CommittedOffsets:
-    """By group and partition. Every key that is put or removed is of a partition's offset."""
+    """Offsets by group and partition. All keys must be those of committed offsets."""
 
     def __init__(self) -> None:
         self._counted: defaultdict[str, dict[Partition, _Placed]] = defaultdict(dict)
@@ -73,7 +73,8 @@ class CommittedOffsets:
     def put(
         self, key: RecordKey, committed: Committed, position: int, producer: Producer | None = None
     ) -> None:
-        """`producer`: the owner of the open transaction; None: the offset counts at once."""
+        """Adds an offset. `producer`: the owner of its open transaction; None: the offset counts at
+        once."""
         assert key.partition is not None
         placed = _Placed(position, committed)
         if producer is None:
@@ -84,7 +85,8 @@ class CommittedOffsets:
             self._open[key.group_id].add(producer)
 
     def remove(self, key: RecordKey, producer: Producer | None = None) -> None:
-        """`producer`: whose transaction withdraws its own commit; None: removed for good."""
+        """Removes an offset. `producer`: only the pending offset of its transaction; None: all
+        offsets of the key."""
         assert key.partition is not None
         if producer is not None:
             self._take_back(key.group_id, key.partition, producer)

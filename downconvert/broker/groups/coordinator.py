@@ -25,7 +25,7 @@ from .offsets import Committed, Offsets, Partition
 from .rebalance import GroupLimits, State
 
 LOG: Final = log_of(__name__)
-ID_MAX: Final = 0x7FFF  # bytes; a string of older versions and of records is no longer
+ID_MAX: Final = 0x7FFF  # bytes: the longest string in older versions and in records
 
 
 class Groups:
@@ -52,7 +52,7 @@ class Groups:
         self._sessions = shortest / 1000, longest / 1000
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
-        self._deadlines: dict[str, float] = {}  # of each group, the call set in the purgatory
+        self._deadlines: dict[str, float] = {}  # of each group's next call by the purgatory
         self._is_writable = config.is_writable
         self._retention = 60.0 * config.offsets_retention_minutes
         self._check_interval = config.offsets_retention_check_interval_ms / 1000
@@ -61,7 +61,7 @@ class Groups:
     # --- members
 
     def join(self, group_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
-        """Answered at once or later, as the group does."""
+        """The answer comes at once or later, from the group."""
         code = self._check(group_id)
         shortest, longest = self._sessions
         if not code and not shortest <= join.session_timeout <= longest:
@@ -89,7 +89,7 @@ class Groups:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> None:
-        """Answered at once or later, as the group does."""
+        """The answer comes at once or later, from the group."""
         code = self._check(group_id)
         if code:
             reply(Synced(code=code))
@@ -118,8 +118,8 @@ class Groups:
     def leave(
         self, group_id: str, leaving: list[tuple[str, str | None]], now: float
     ) -> tuple[ErrorCode, list[ErrorCode]]:
-        """Removes members, given as member id and instance id. Returns an error for the request, or
-        NONE and one code for each member."""
+        """Removes members, each named by member id and instance id. Returns an error for the
+        request, or NONE and one code for each member."""
         code = self._check(group_id)
         if code:
             return code, []
@@ -141,7 +141,7 @@ class Groups:
         return self._offsets.topic.partition_of(group_id)
 
     def offsets_partitions_added(self, before: int) -> None:
-        """`__consumer_offsets` has more partitions than before, so groups move to other ones."""
+        """`__consumer_offsets` has got more partitions, so groups move to others."""
         with self._lock:
             self._offsets.partitions_added(before, self._groups.keys())
 
@@ -205,7 +205,7 @@ class Groups:
         self, group_id: str, partitions: Iterable[Partition], now: float
     ) -> tuple[ErrorCode, dict[Partition, ErrorCode]]:
         """Forgets the group's offsets in these partitions, except in topics that its members read.
-        Returns an error for the request, or one for each partition."""
+        Returns an error for the request, or NONE and an error for each partition."""
         code = self._check(group_id)
         if code:
             return code, {}
@@ -242,8 +242,7 @@ class Groups:
             self._expire_group(group_id, now, expires=False)
 
     def forget_dead_groups(self, now: float) -> None:
-        """Forgets all groups that have neither members nor offsets, as Kafka does when it deletes
-        a topic."""
+        """Forgets all groups without members and offsets, as Kafka does when it deletes a topic."""
         for group_id in self.ids():
             self._expire_group(group_id, now, expires=False)
 
@@ -288,7 +287,7 @@ class Groups:
             return code
 
     def expire(self, now: float) -> None:
-        """Forgets expired offsets, and then groups without any."""
+        """Forgets expired offsets, and then groups without offsets."""
         for group_id in self.ids():
             self._expire_group(group_id, now)
 
@@ -321,7 +320,7 @@ class Groups:
         """Runs a group's timers at a deadline."""
         with self._lock:
             if self._deadlines.get(group_id) != deadline:
-                return  # an earlier deadline was set since, and its call has run the timers
+                return  # an earlier deadline was set, and its call has run the timers
             del self._deadlines[group_id]
         with self._locked_group(group_id, now) as group:
             if group is not None:
@@ -349,7 +348,7 @@ class Groups:
         """Forgets expired offsets, and sets the next check."""
         try:
             self.expire(now)
-        finally:  # after a defect, too
+        finally:  # also after an unexpected error
             with self._lock:
                 self._is_armed = False
             if self.ids():
@@ -359,7 +358,7 @@ class Groups:
     def _locked_group(
         self, group_id: str, now: float, *, create: bool = False
     ) -> Iterator[Group | None]:
-        """The group, with the lock held; None: there is none, and it may not be made."""
+        """The group, with the lock held. None: there is no such group, and none may be made."""
         with self._lock:
             group = self._groups.get(group_id) or self._open(group_id, now, create=create)
             yield group
@@ -368,12 +367,12 @@ class Groups:
             answer()
 
     def _settled(self, group: Group, now: float, member_id: str | None) -> list[Callable[[], None]]:
-        """Ends a request of a group. Returns what to call once the lock is released. `member_id`:
-        no timer has changed but this member's, if there is one. The others are not compared."""
+        """Ends a request of a group. Returns the answers to call after the lock is released.
+        `member_id`: only this member's timer has changed, so the other timers are not compared."""
         group_id, answers, is_unused = group.id, group.take_answers(), group.is_unused
         known = self._deadlines.get(group_id)
         if is_unused:
-            deadline = None  # nobody has joined, or is about to
+            deadline = None  # no client has joined or is about to
         elif known is None or member_id is None:
             deadline = group.next_deadline()
         else:

@@ -1,7 +1,7 @@
 """One group: the requests of its members.
 
-Metadata and assignments are opaque bytes here. No I/O and no clock: `now` is an argument, in
-seconds. Answers are collected until `take_answers`, and the owner calls `advance` at
+Metadata and assignments are opaque bytes here. There is no I/O and no clock: `now` is an argument,
+in seconds. Answers are collected until the owner calls `take_answers`. The owner calls `advance` at
 `next_deadline`.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator.
@@ -30,7 +30,7 @@ class Group:
         limits: GroupLimits,
         store: Callable[["Group", float], ErrorCode],
     ) -> None:
-        """`store` writes the group's state. It gets the time, and returns an error code."""
+        """`store`: writes the group's state. It gets the time, and returns an error code."""
         self.id = group_id
         self._rebalance = Rebalance(limits, partial(store, self))
         self._joining = Joining(group_id, limits, self._rebalance)
@@ -38,7 +38,7 @@ class Group:
     # --- requests of members
 
     def join(self, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
-        """A client becomes a member, or a member joins again. Answered at once or later."""
+        """A client becomes a member, or a member joins again. The answer comes at once or later."""
         code, member_id = self._joining.join(join, now, reply)
         if code:
             self._rebalance.send(reply, Joined(member_id=member_id, code=code))
@@ -54,8 +54,8 @@ class Group:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> None:
-        """Takes assignments from the leader, and gives each member its own. Answered at once or
-        later."""
+        """Takes assignments from the leader, and gives each member its own. The answer comes at
+        once or later."""
         code = self._check_identity(identity)
         if not code and (
             (protocol_type is not None and protocol_type != self.protocol_type)
@@ -91,7 +91,7 @@ class Group:
         return ErrorCode.NONE
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
-        """Removes a member. A static one may be named by its instance id only."""
+        """Removes a member. A static member may be named by its instance id alone."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not member_id:
@@ -106,8 +106,8 @@ class Group:
         return code
 
     def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:
-        """Whether a producer may commit offsets that a member with this identity has read. Without
-        an identity it may, because its transaction fences it [KIP-447]."""
+        """Whether a producer may commit offsets for a member with this identity. Without an
+        identity it may, because the transaction fences the producer [KIP-447]."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if self.state is State.EMPTY and identity.generation < 0:
@@ -202,7 +202,7 @@ class Group:
             self.members.leader = stored.leader
 
     def take_answers(self) -> list[Callable[[], None]]:
-        """The answers that are due, once. Call them while no lock is held."""
+        """Returns the due answers, each once. The caller calls them while it holds no lock."""
         rebalance = self._rebalance
         answers, rebalance.outbox = rebalance.outbox, []
         return answers
@@ -214,7 +214,8 @@ class Group:
         return self._rebalance.next_deadline()
 
     def deadline_of(self, member_id: str) -> float | None:
-        """When a member's session ends, in seconds; None: there is no such member, or it waits."""
+        """When a member's session ends, in seconds; None: there is no such member, or it waits for
+        an answer."""
         return self._rebalance.members.deadline_of(member_id)
 
     def advance(self, now: float) -> None:

@@ -1,7 +1,7 @@
 """How a client becomes a member of a group, and how a member joins again.
 
-A client without a member id gets one, and returns with it if its version can [KIP-394]. A static
-member, which has an instance id, takes the place of its earlier self [KIP-345].
+A client without a member id gets one. In newer versions it must join again with that id [KIP-394].
+A restarted static member, which has an instance id, takes its earlier place [KIP-345].
 
 Not here: the generation that follows (rebalance.py), other requests of members (group.py)."""
 
@@ -14,9 +14,10 @@ from downconvert.protocol.errors import ErrorCode
 from .member import Join, Joined, Member, Synced
 from .rebalance import GroupLimits, Rebalance, State
 
-# A join is answered when all have joined. Until then a client that has gone is not noticed.
+# A join is answered when all members have joined. Until then, the broker does not notice that a
+# client has gone.
 NEW_MEMBER_TIMEOUT: Final = 300.0  # seconds
-CLIENT_ID_MAX: Final = 255  # characters of it in a member's id
+CLIENT_ID_MAX: Final = 255  # characters of the client id in a member id
 
 
 class Joining:
@@ -31,7 +32,8 @@ class Joining:
     def join(
         self, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> tuple[ErrorCode, str]:
-        """An error, and the member id for the answer. No error: the answer comes later."""
+        """Returns an error, and the member id for the answer. Without an error, the answer comes by
+        `reply`."""
         rebalance = self._rebalance
         if rebalance.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, join.member_id
@@ -122,7 +124,7 @@ class Joining:
     def _replace(
         self, member: Member, new_id: str, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> None:
-        """A static member has restarted. It gets its old place and assignment."""
+        """Gives a restarted static member its old place and assignment."""
         rebalance = self._rebalance
         old_id, old_leader = member.id, rebalance.members.leader
         rebalance.answer_join(member, Joined(member_id=old_id, code=ErrorCode.FENCED_INSTANCE_ID))
@@ -149,8 +151,9 @@ class Joining:
             rebalance.prepare_rebalance(now)
 
     def _resumed(self, member: Member, join: Join, old_leader: str | None) -> Joined:
-        """A restarted leader must not assign again. Old versions have no field for that:
-        they get the old leader id, which is not theirs."""
+        """The answer to a restarted static member. If it leads, it must not assign again. Old
+        versions have no field for that, so the answer names the old leader id, which is no longer
+        its own."""
         rebalance = self._rebalance
         is_leader = member.id == rebalance.members.leader and join.may_skip_assignment
         return Joined(

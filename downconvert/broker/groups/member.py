@@ -33,21 +33,21 @@ class Join:
     session_timeout: float
     rebalance_timeout: float
     member_id: str = ""
-    instance_id: str | None = None  # of a static member, which keeps its place after a restart
+    instance_id: str | None = None  # only of static members, which keep their place after a restart
     client_id: str = ""
     client_host: str = ""
-    needs_known_id: bool = False  # it must join again with the id that it gets
+    needs_known_id: bool = False  # whether it must join again with the id that it gets
     may_skip_assignment: bool = False
 
     @property
     def size(self) -> int:
-        """Bytes that the group keeps for this member."""
+        """Bytes that the group keeps for this request."""
         return size_of(self.protocols)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a join. The leader gets all members, the others none."""
+    """The answer to a join. Only the leader gets the members."""
 
     member_id: str
     code: ErrorCode = ErrorCode.NONE
@@ -88,7 +88,7 @@ class Member:
 
     @classmethod
     def restored(cls, stored: StoredMember, protocol: str | None) -> "Member":
-        """A member from its group's stored state, in which this protocol was chosen."""
+        """A member from the stored state of a group that has chosen this protocol."""
         return cls(
             stored.id,
             stored.instance_id,
@@ -120,7 +120,7 @@ class Member:
 
     @property
     def memory(self) -> int:
-        """Bytes that it takes: of its protocols and its assignment."""
+        """Bytes of its protocols and its assignment."""
         return self.size + len(self.assignment)
 
     def metadata(self, protocol: str | None) -> bytes:

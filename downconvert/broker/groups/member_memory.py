@@ -1,6 +1,6 @@
 """The memory that the members of all groups take: their metadata, and their assignments.
 
-Each group has limits of its own, but there may be 100,000 groups. So the sum has a limit, too.
+Each group has its own limits. There may be 100,000 groups, so all together have a limit, too.
 
 Not here: the limits of one group (joining.py)."""
 
@@ -21,8 +21,8 @@ class MemberMemory:
         self._is_logged = False
 
     def has_room(self, more: int) -> bool:
-        """Whether so many bytes may be added. The first refusal is logged, and then none before
-        half of the memory has become free."""
+        """Whether this many bytes may be added. The first refusal is logged. Later ones are not,
+        until half of the memory is free."""
         if more <= 0 or self.size + more <= self.size_max:
             self._is_logged = self._is_logged and self.size > self.size_max // 2
             return True

@@ -16,7 +16,7 @@ class Members(Mapping[str, Member]):
 
     def __init__(self, memory: MemberMemory) -> None:
         self._memory = memory
-        self.leader: str | None = None  # a member, if there is any
+        self.leader: str | None = None  # a member id, if there are members
         self._members: dict[str, Member] = {}
         self._static: dict[str, str] = {}  # member ids by instance id
         self._offered: Counter[str] = Counter()  # how many members support each protocol
@@ -54,7 +54,7 @@ class Members(Mapping[str, Member]):
             self.leader = next(iter(self._members), None)
 
     def rename(self, member: Member, new_id: str) -> None:
-        """Gives a static member another id. It keeps its place."""
+        """Gives a static member another member id. It keeps its place."""
         assert member.instance_id is not None
         if self.leader == member.id:
             self.leader = new_id
@@ -77,7 +77,8 @@ class Members(Mapping[str, Member]):
         return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def elect(self) -> bool:
-        """Elects a leader from those that have joined: the last one, if possible. False: none."""
+        """Elects a leader among the joined members: the last leader, if possible. False: no member
+        has joined."""
         leader = self._members.get(self.leader or "")
         if leader is None or leader.join_reply is None:
             joined = (member.id for member in self._members.values() if member.join_reply)
@@ -90,7 +91,7 @@ class Members(Mapping[str, Member]):
     # --- protocols and timeouts
 
     def deadlines(self) -> list[float]:
-        """When the sessions end that are under way."""
+        """The ends of all running sessions."""
         members = self._members
         if not members:
             return []
@@ -130,6 +131,6 @@ class Members(Mapping[str, Member]):
         return votes.most_common(1)[0][0]
 
     def metadata(self, protocol: str | None) -> tuple[tuple[str, str | None, bytes], ...]:
-        """For the leader: ids, instance ids, and metadata for the protocol."""
+        """All member ids, instance ids, and metadata for the protocol, for the leader."""
         members = self._members.values()
         return tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members)

@@ -1,8 +1,9 @@
 """Finds the committed offsets of a group that have expired [KIP-211, GroupMetadata].
 
-The retention of a group without members begins when its last member left. In a group of consumers,
-that of a topic that no member reads begins at the commit, and so does that of an offset committed
-without a group. A commit with an expiry time of its own, from old clients, is kept until then.
+When retention begins depends on the group. Without members: when the last member left. With
+consumers, for topics that no member reads: at the commit. For consumers without group management:
+at the commit. Old clients may set an expiry time in the commit; the offset is then kept until that
+time.
 
 Not here: removing them (coordinator.py)."""
 
@@ -22,7 +23,7 @@ CONSUMER: Final = "consumer"  # the protocol type whose metadata names the subsc
 def expired(
     group: Group, offsets: Mapping[Partition, Committed], now: float, retention: float
 ) -> list[Partition]:
-    """The expired ones of `offsets`. Times in seconds."""
+    """The expired offsets among `offsets`. Times in seconds."""
     empty_since: float | None = None
     read: frozenset[str] | None = frozenset()
     if group.protocol_type is not None:
@@ -45,7 +46,7 @@ def expired(
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics to which members of a group of consumers subscribe; None: unknown."""
+    """The topics that the members of a group of consumers subscribe to; None: unknown."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     try:

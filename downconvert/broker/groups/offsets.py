@@ -1,8 +1,8 @@
 """Committed offsets, and the state of groups: in memory, and in `__consumer_offsets`.
 
-A broker that may write stores them in that topic, as Kafka does, and creates it when it is first
-needed. One that only reads starts with the offsets that the directory's broker had stored, without
-the members, which are that broker's. Commits then stay in memory.
+A writable broker stores them in that topic, as Kafka does, and creates the topic when it is first
+needed. A read-only broker starts with the offsets that the directory's broker has stored. It has no
+members, because these are that broker's, and its commits stay in memory.
 
 Not here: the format of the records (internal_topics/group_records.py), their place
 (offsets_topic.py), the effect of transactions (committed_offsets.py), checks of commits (group.py),
@@ -65,15 +65,15 @@ class Offsets:
         self._time_of_day = time_of_day
         self._is_writable = is_writable
         self._kept = CommittedOffsets()
-        # Other partitions with records of a group, from when the topic had fewer partitions.
+        # By group: other partitions with its records, written while the topic had fewer partitions.
         self._strays: defaultdict[str, set[int]] = defaultdict(set)
         self.stored: dict[str, StoredGroup] = {}  # groups without a request yet
         found_in = self._read_all()
         self._log_problems(found_in)
 
     def partitions_added(self, before: int, groups: Iterable[str]) -> None:
-        """`before`: the number of partitions when these groups, and those with offsets, last wrote
-        to the topic."""
+        """The topic has more partitions. `before`: the earlier number. `groups`: groups that have
+        written, besides those with offsets."""
         for group_id in self.ids() | set(groups):
             index = partition_of(group_id, before)
             if index != self.topic.partition_of(group_id):
@@ -103,8 +103,9 @@ class Offsets:
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> ErrorCode:
-        """Commits all of these, or none. `now` in seconds. `producer`: an id and an epoch. The
-        offsets count when its transaction is committed. `check`: whether that is open."""
+        """Commits all offsets, or none. `now` in seconds. `producer`: an id and an epoch; the
+        offsets then count when its transaction is committed. `check`: checks that the transaction
+        is open."""
         if not offsets:
             return ErrorCode.NONE
         keys, records = [], []
@@ -115,7 +116,8 @@ class Offsets:
             keys.append(key)
             records.append((write_key(key), write_committed(one)))
         position = OFFSET_MAX
-        # Computed once: its marker comes to this partition, even if the topic has more afterwards.
+        # Computed once, because the transaction's marker comes to this partition, even if
+        # partitions are added meanwhile.
         index = self.topic.partition_of(group_id)
         if self._is_writable:
             code, position = self.topic.append_to(
@@ -132,8 +134,8 @@ class Offsets:
     def end_transaction(
         self, index: int, producer_id: int, write_marker: Callable[[], None], *, committed: bool
     ) -> None:
-        """Writes a transaction's marker to a partition of the topic. The offsets committed there
-        then count, or are dropped. If `write_marker` raises, nothing has changed."""
+        """Writes a transaction's marker to a partition of the topic, and then applies or drops the
+        transaction's offsets there. If `write_marker` raises, nothing has changed."""
         write_marker()
         self._kept.end((index, producer_id), committed=committed)
 
@@ -142,7 +144,7 @@ class Offsets:
         if not self._is_writable:
             return ErrorCode.NONE
         if group.state is State.EMPTY:
-            group.empty_since = self._time_of_day.at(now)  # the value that a restart reads
+            group.empty_since = self._time_of_day.at(now)  # as a restart would read it
         stored = StoredGroup(
             group.protocol_type or "",
             group.generation,
@@ -175,7 +177,8 @@ class Offsets:
         continue at an old offset in a new topic of the same name. Returns the groups that had
         offsets there.
 
-        If the tombstones cannot be written, that is logged, and memory forgets all the same."""
+        If the tombstones cannot be written, that is logged, and the offsets are forgotten in memory
+        only."""
         keys = self._kept.of_topics(names)
         if self._write_tombstones(keys, now):
             LOG.warning("offsets of deleted topics stay in %s: it cannot be written", OFFSETS_TOPIC)
@@ -198,9 +201,9 @@ class Offsets:
                 self._kept.remove(key)
 
     def _read_all(self) -> dict[str, int]:
-        """Reads the topic. Returns the partition of each group's records, or one of them.
+        """Reads the topic. Returns by group a partition that has its records.
 
-        Records of a group in partitions other than its own are older, and are read first."""
+        A group's records in other partitions than its own are older, and so are read first."""
         found_in: dict[str, int] = {}
 
         def note(index: int, record: Record, producer_id: int | None) -> None:
@@ -234,7 +237,8 @@ class Offsets:
         producer_id: int | None,
         is_wanted: Callable[[str], bool] = lambda _: True,
     ) -> RecordKey | None:
-        """Applies a record, if its group is wanted. Returns its key; None: it has none."""
+        """Applies a record, if its group is wanted. Returns the record's key. None: it has no valid
+        key."""
         key = None
         try:
             key = read_key(record.key or b"")
@@ -257,7 +261,7 @@ class Offsets:
         return key
 
     def _is_of_another(self, name: str, topic_id: bytes) -> bool:
-        """Whether a topic of this name is here with another id than the committed one."""
+        """Whether the topic of this name has another id than the committed one."""
         if topic_id == NO_ID:
             return False
         topic = self._topics.get(name)
@@ -267,7 +271,7 @@ class Offsets:
         self._kept.end((index, producer_id), committed=committed)
 
     def _log_problems(self, found_in: Mapping[str, int]) -> None:
-        """Logs which partitions of the topic are missing, and which transactions are open."""
+        """Logs the missing partitions of the topic, and the open transactions."""
         count, missing = self.topic.count, self.topic.missing
         if missing:
             named = ", ".join(map(str, missing[:SHOWN_MAX]))

@@ -19,13 +19,13 @@ from records import BatchHeader, Record, read
 from records.batches.control import ControlRecordType
 from records.logged import log_of
 
-# A partition's index, a record of it, and the producer id of its transaction.
+# Takes a partition's index, a record in it, and the producer id of the record's transaction.
 TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
-# A partition's index, a producer's id, and whether its transaction is committed.
+# Takes a partition's index, a producer's id, and whether the transaction is committed.
 TakeEnd: TypeAlias = Callable[[int, int, bool], None]
 
 LOG: Final = log_of(__name__)
-TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below the maximum size of a message
+TOMBSTONES_MAX: Final = 1000  # in a batch, so that it stays far below the size limit
 
 
 class OffsetsTopic(InternalTopic):
@@ -38,7 +38,8 @@ class OffsetsTopic(InternalTopic):
     # --- reading
 
     def read(self, take: TakeRecord, end: TakeEnd) -> None:
-        """All records and ends of transactions, partition by partition, as `read_each`."""
+        """Reads all records and ends of transactions, partition by partition, as `read_each`
+        does."""
         self.read_each(lambda index, log: _read(index, log, take, end))
 
     # --- writing
@@ -46,9 +47,9 @@ class OffsetsTopic(InternalTopic):
     def write_tombstones(
         self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
     ) -> ErrorCode:
-        """Writes tombstones, in order for each group. Returns the first error. The tombstones of
-        other partitions are written all the same. `strays`: other partitions with records of a
-        group."""
+        """Writes tombstones, in order for each group. Returns the first error, after the tombstones
+        of all other partitions have been written. `strays`: by group, other partitions with its
+        records."""
         by_partition: defaultdict[int, list[RecordKey]] = defaultdict(list)
         for key in keys:
             for index in (self.partition_of(key.group_id), *strays.get(key.group_id, ())):
@@ -78,8 +79,8 @@ def _read(index: int, log: Log, take: TakeRecord, end: TakeEnd) -> None:
 
 
 def _kind(header: BatchHeader) -> tuple[int, int]:
-    """The common part of batches that are read together: a transaction, or none. Control batches
-    are read one by one."""
+    """Successive batches of the same kind are read together: those of one transaction, or of none.
+    Control batches are read one by one."""
     if header.is_control:
         return header.base_offset, header.producer_id
     return -1, header.producer_id if header.is_transactional else -1

@@ -1,14 +1,14 @@
 """How a group gets from one generation to the next: its state, its timers, and its answers.
 
-A generation begins with all members joining. One of them is the leader: it gets the metadata of the
-others, and returns an assignment for each. When a member joins, leaves, fails or changes its
-subscription, the others join again.
+Before a generation begins, all members join. One of them becomes the leader. It gets the metadata
+of all members, and returns an assignment for each. When a member joins, leaves, fails or changes
+its subscription, all others join again.
 
-The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata. One more: a
-member that is removed while it waits for its assignment gets an error.
+The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata, with one
+addition: a member that is removed while it waits for its assignment gets an error.
 
-No I/O and no clock: `now` is an argument, in seconds. Answers are collected in `outbox`. The owner
-calls them while it holds no lock.
+There is no I/O and no clock: `now` is an argument, in seconds. Answers are collected in `outbox`.
+The owner calls them while it holds no lock.
 
 Not here: other requests of members (group.py), the list of members (members.py)."""
 
@@ -26,7 +26,7 @@ from .members import Members
 
 Answer = TypeVar("Answer", Joined, Synced)
 
-NO_LEADER_DELAY: Final = 1.0  # seconds, at least, between two checks for a member that can lead
+NO_LEADER_DELAY: Final = 1.0  # seconds, at least, between two attempts to elect a leader
 
 
 class State(StrEnum):
@@ -41,8 +41,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Limits of members and of their bytes, and the delay of the first rebalance. `memory`: that of
-    the members of all groups."""
+    """Limits of members and of their bytes, and the delay of the first rebalance. `memory`: the
+    memory of the members of all groups."""
 
     size_max: int = 2**31 - 1
     metadata_max: int = 2**31 - 1
@@ -70,7 +70,7 @@ class Rebalance:
         self._sync_deadline: float | None = None
         self._extra_delay = 0.0  # seconds by which the first rebalance may still be delayed
         self._has_newcomers = False
-        self._is_initial = False  # the first rebalance waits for more members
+        self._is_initial = False  # whether the first rebalance waits for more members
 
     # --- time
 
@@ -139,7 +139,7 @@ class Rebalance:
             self.complete_join(now)
 
     def complete_join(self, now: float) -> None:
-        """Begins a generation of the members that have joined, and of all static ones."""
+        """Begins a generation with the members that have joined, and with all static members."""
         if self._has_newcomers and self._extra_delay > 0:
             delay = min(self._limits.initial_delay, self._extra_delay)
             self._extra_delay -= delay
@@ -169,7 +169,7 @@ class Rebalance:
     # --- assigning
 
     def assign(self, assignments: dict[str, bytes], now: float) -> None:
-        """Stores the leader's assignments: the generation is stable."""
+        """Stores the leader's assignments. The generation is then stable."""
         members = self.members.values()
         before = {member.id: member.assignment for member in members}
         given = {member.id: assignments.get(member.id, b"") for member in members}
@@ -213,7 +213,7 @@ class Rebalance:
     # --- answers
 
     def joined(self, member: Member) -> Joined:
-        """The answer to a join of a member of this generation."""
+        """The answer to the join of a member of this generation."""
         is_leader = member.id == self.members.leader
         return Joined(
             member_id=member.id,
@@ -236,7 +236,7 @@ class Rebalance:
             self.send(reply, joined)
 
     def answer_sync(self, member: Member, synced: Synced) -> bool:
-        """Returns whether it was waiting for one."""
+        """Answers the member's sync. Returns whether it was waiting for the answer."""
         reply, member.sync_reply = member.sync_reply, None
         if reply is not None:
             self.send(reply, synced)

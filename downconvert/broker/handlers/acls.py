@@ -1,7 +1,8 @@
 """DescribeAcls, CreateAcls, DeleteAcls: the responses of a broker without an authorizer.
 
-Clients' permissions are in a file here (access/). Clients neither see nor change it. Tools ask
-nevertheless, and accept this error. Without a response they would assume a lost connection."""
+Here, permissions are in a file (access/), which clients cannot see or change. Tools send these
+requests nevertheless, and accept the error. Without a response they would assume a lost
+connection."""
 
 from typing import Final
 

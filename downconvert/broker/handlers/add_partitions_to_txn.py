@@ -1,6 +1,6 @@
 """AddPartitionsToTxn: a producer names the partitions that its transaction will write to.
 
-All of its partitions are added, or none. If one cannot be added, the response for the others is
+Either all partitions of a request are added, or none. If one cannot be added, the others get
 OPERATION_NOT_ATTEMPTED."""
 
 from downconvert.broker.exchange import Exchange

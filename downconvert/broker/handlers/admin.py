@@ -12,14 +12,14 @@ from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# Each partition takes descriptors and index files.
+# The maximum for a topic, because each partition takes descriptors and index files.
 PARTITIONS_MAX: Final = 1000
 
 Name = TypeVar("Name", str, bytes)
 
 
 def check_writable(broker: BrokerState, code: ErrorCode) -> None:
-    """Raises ApiError with this code if nothing may be changed."""
+    """Raises ApiError with this code if the broker is read-only."""
     if not broker.config.is_writable:
         raise ApiError(code, "this broker only reads")
 
@@ -61,7 +61,7 @@ def topic_of(broker: BrokerState, name: str) -> Topic:
 
 
 def clients_own(broker: BrokerState, name: str) -> Topic:
-    """A topic that clients may delete from. Raises ApiError if it is missing or internal."""
+    """A topic that clients may change. Raises ApiError if it is missing or internal."""
     topic = topic_of(broker, name)
     if topic.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")
@@ -69,8 +69,8 @@ def clients_own(broker: BrokerState, name: str) -> Topic:
 
 
 def each_once(topics: Iterable[tuple[Name, Iterable[int]]]) -> dict[Name, list[int]]:
-    """The partitions of each topic, each once, in the order of the request. A short request cannot
-    ask for a long answer many times over."""
+    """The partitions of each topic in the order of the request, without repetitions. So a short
+    request cannot cause a long response."""
     found: dict[Name, dict[int, None]] = {}
     for name, indices in topics:
         found.setdefault(name, {}).update(dict.fromkeys(indices))
@@ -84,7 +84,7 @@ def answers_for(
 ) -> Generator[None, None, list[Message]]:
     """Returns the responses for the topics that a request names, and yields between two of them.
     Each is the result of `done`, or of `refused` for its error. A name that occurs more than once
-    is refused once: it is not clear which one counts."""
+    is refused once, because it is not clear which one counts."""
     topics = list(topics)
     counts = Counter(topic.name for topic in topics)
     refused_already: set[str] = set()
@@ -105,7 +105,7 @@ def answers_for(
 
 
 def refusal(error: Exception) -> ApiError:
-    """The error for a client. Any error other than ApiError is an error of the disk."""
+    """The error for a client. Errors other than ApiError come from the disk."""
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

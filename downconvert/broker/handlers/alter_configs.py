@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: the settings of topics.
 
-The older request lists all of a topic's own settings, the newer one (KIP-339) only the changes.
-Settings that an operator gave a topic at the broker's start stay. A broker's own settings are not
-changed while it runs."""
+AlterConfigs lists all of a topic's own settings, IncrementalAlterConfigs (KIP-339) only the
+changes. Topic settings from the operator, set at the broker's start, stay. A broker's own settings
+cannot be changed while it runs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def _check_each(configs: list[Message]) -> None:
 def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
     name, value = config.name, config.value
     match config.config_operation:
-        case Operation.DELETE:  # also for unknown settings, as tools that clean up send
+        case Operation.DELETE:  # also of unknown settings, for tools that clean up
             own.pop(name, None)
         case Operation.SET:
             own[name] = value
@@ -121,5 +121,5 @@ def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
 
 
 def _split(value: str) -> list[str]:
-    """Splits like Java: without empty items at the end."""
+    """Splits as Java does: drops empty items at the end."""
     return value.rstrip(",").split(",") if value.rstrip(",") or not value else []

@@ -82,7 +82,8 @@ APIS: Final = {
     ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
     ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),
     ApiKey.DeleteRecords: Api(delete_records.handle, range(3)),
-    # Later versions of these APIs: KIP-890's second part, KIP-939, and between brokers.
+    # Not served: later versions of these APIs, for KIP-890's second part, for KIP-939, and between
+    # brokers.
     ApiKey.InitProducerId: Api(init_producer_id.handle, range(6)),
     ApiKey.AddPartitionsToTxn: Api(add_partitions_to_txn.handle, range(4)),
     ApiKey.AddOffsetsToTxn: Api(add_offsets_to_txn.handle, range(5)),
@@ -102,8 +103,8 @@ APIS: Final = {
     ApiKey.ListTransactions: Api(list_transactions.handle, range(2)),
 }
 
-# API keys, as requests begin with them. Their handlers write and sync files for each partition that
-# they are about, so they run apart from the requests of producers and consumers.
+# API keys. The handlers of these requests write and sync files for each partition, so they run in
+# another thread than the requests of producers and consumers.
 ADMINISTRATIVE: Final = frozenset(
     api.to_bytes(2)
     for api in (

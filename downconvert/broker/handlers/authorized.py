@@ -1,4 +1,4 @@
-"""The operations that a client may do, by its rule, as responses list them.
+"""The operations that a client's rule allows, for responses.
 
 A client without a rule may do everything, as at a broker without an authorizer."""
 

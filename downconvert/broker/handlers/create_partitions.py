@@ -31,7 +31,7 @@ def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with broker.topics.lock:
         topic = topic_of(broker, asked.name)
-        there = max(topic.partitions) + 1  # lower ones may be missing: on another broker's disk
+        there = max(topic.partitions) + 1  # partitions on other brokers' disks may be missing here
         if asked.count <= there:
             reason = f"{asked.count} partitions: the topic has {there} already"
             raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)

@@ -48,8 +48,8 @@ def _answer(
 
 
 def _partitions_in(broker: BrokerState, topics: list[Message]) -> int:
-    """How many partitions a request asks for, valid or not. Topics that come more than once are not
-    made."""
+    """The partitions that a request would create, valid or not. Topics that occur more than once
+    are not created, and not counted."""
     counts = Counter(topic.name for topic in topics)
     asked = (
         len(topic.assignments) or _count(broker, topic)
@@ -77,8 +77,8 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         reason = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
     check_free(broker, name)
-    given = {one.name: one.value for one in topic.configs}  # of two values the last one counts
-    given |= {one.name: None for one in topic.configs if one.value is None}  # which is refused
+    given = {one.name: one.value for one in topic.configs}  # of several values the last one counts
+    given |= {one.name: None for one in topic.configs if one.value is None}  # None is refused later
     config = check(given)
     count = _partitions_count(broker, topic)
     topic_id = bytes(16)

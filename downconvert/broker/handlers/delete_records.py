@@ -1,6 +1,7 @@
 """DeleteRecords: deletes all records before an offset. -1 is the high watermark.
 
-Whole segments are removed. Deleted records in the first remaining one are hidden until it goes."""
+Whole segments are removed. Deleted records in the first remaining segment are hidden until that
+segment is removed."""
 
 from typing import Final
 
@@ -20,7 +21,7 @@ NO_OFFSET: Final = -1
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     offsets: dict[str, dict[int, int]] = {}
     for topic in exchange.request.body.topics:
-        for asked in topic.partitions:  # of a partition that comes twice the last offset counts
+        for asked in topic.partitions:  # for a repeated partition, the last offset counts
             offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
     topics = []
     for name, partitions in offsets.items():

@@ -12,7 +12,7 @@ from downconvert.protocol.schemas import Message
 
 from .admin import check_name, topic_of
 
-# Settings of topics in a response, by name and the topic's own value (None: it has none).
+# The settings in a response, by name and by the topic's own value (None: it has no own value).
 Made: TypeAlias = dict[tuple[str, str | None], Message]
 
 
@@ -61,8 +61,8 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def topic_configs(broker: BrokerState, own: Mapping[str, str], made: Made) -> list[Message]:
-    """All settings of a topic. `own`: the topic's own settings. `made`: those of the same response
-    so far, which are used again, because there may be thousands of topics."""
+    """All settings of a topic. `own`: the topic's own settings. `made`: settings that this response
+    already has. They are reused, because there may be thousands of topics."""
     configs = []
     for name, setting in SETTINGS.items():
         key = name, own.get(name)
@@ -96,12 +96,12 @@ def _configs(broker: BrokerState, asked: Message, made: Made) -> list[Message]:
         case ResourceType.BROKER if asked.resource_name == str(broker.config.node_id):
             return _broker_configs(broker)
         case ResourceType.BROKER if not asked.resource_name:
-            return []  # settings of all brokers together cannot be set here
+            return []  # cluster-wide broker settings cannot be set here
         case ResourceType.BROKER:
             reason = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
             raise ApiError(ErrorCode.INVALID_REQUEST, reason)
         case ResourceType.CLIENT_METRICS if asked.resource_name:
-            return []  # there are none
+            return []  # there are no such resources
         case other:
             reason = f"resources of type {other} have no settings here"
             raise ApiError(ErrorCode.INVALID_REQUEST, reason)

@@ -41,7 +41,8 @@ def _absent(group_id: str, version: int) -> Message:
 
 
 def _describe(group: Group) -> Message:
-    """Protocols and assignments are only given for a stable group: in other states they change."""
+    """Protocols and assignments are only shown for a stable group, because they change in other
+    states."""
     is_stable = group.state is State.STABLE
     return Message(
         group_id=group.id,

@@ -1,9 +1,9 @@
 """Fetch: records from an offset on, in the client's format.
 
 A response waits under the same conditions as in Kafka (ReplicaManager, DelayedFetch). A fetch that
-finds too little is read again, as a whole, when there is more or its time is up. If records have to
-be converted, the sizes are checked first. If the log has too little, nothing is converted before
-the fetch waits.
+finds too little waits. When there is more, or its time is up, all of it is read again. For a client
+that needs conversion, sizes are checked first, so that nothing is converted if the log has too
+little.
 
 Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.py)."""
 
@@ -51,15 +51,17 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         except ApiError as error:
             exchange.reply(Message(error_code=error.code))
             return
-    if request.size > FRAME_SIZE_MAX:  # a smaller one is shared
-        # A fetch that waits holds the partitions that it waits for, and not all that was named.
+    if request.size > FRAME_SIZE_MAX:  # smaller requests are shared, and must not change
+        # While the fetch waits, it holds only the partitions that it needs, and not the whole
+        # request.
         request.body.topics, request.body.forgotten_topics_data = [], []
     Fetch(broker, exchange, context, wanted, now).begin(now)
 
 
 def _refused(request: Request, code: ErrorCode) -> Message:
-    """The response to a request that is wrong as a whole. Versions without topic ids name it for
-    each partition, and the first of them have no other place for it."""
+    """The response to a request that is invalid as a whole. In versions without topic ids, each
+    partition has the error, because the oldest versions have no field for an error of the
+    request."""
     topics = request.body.topics if request.version < TOPIC_IDS_SINCE else []
     return Message(
         error_code=code,
@@ -82,8 +84,8 @@ def _refused(request: Request, code: ErrorCode) -> Message:
 
 
 class Fetch:
-    """A fetch until it is answered. It waits in the purgatory for records, or with its exchange's
-    owner for its next turn."""
+    """A fetch until its answer. It waits for records in the purgatory, or for its next turn in its
+    exchange's owner."""
 
     def __init__(
         self,
@@ -98,18 +100,18 @@ class Fetch:
         self._context = context
         self._request = request
         self._reader = reader = FetchReader(broker, exchange, request)
-        self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # more cannot be sent
+        self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # it gets no more
         self._deadline = now + request.wait
         self._asked = context.asked  # without the idle ones
         self._idle: list[Asked] = []
         self._look = self._new_look(now) if context.is_session else None
         self._read = FetchRead()
-        self._has_looked = False  # whether another process's logs were checked just now
+        self._has_looked = False  # whether logs of other processes were just checked
 
     # --- turns, and waiting
 
     def begin(self, now: float) -> None:
-        """Reads, unless sizes already show too little data to convert."""
+        """Reads, unless sizes alone show that there is too little data to convert."""
         if self._look is not None:
             self._asked, self._idle = self._look.split(self._asked)
         found = None
@@ -143,13 +145,14 @@ class Fetch:
         self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
 
     def is_due(self) -> bool:
-        """Whether there is enough now, or a partition has changed in another way."""
+        """Whether there are enough records now, or a partition has changed in another way."""
         read = self._read
         if not read.is_whole:
             return False
         size = 0
-        # Changes between the last check and the start of waiting notified nobody, so it checks once
-        # more then. Changes by another process never notify anybody.
+        # The first call, at the start of the wait, finds changes that came before and so notified
+        # nobody. Logs of other processes were checked just before it. Their changes never notify,
+        # so later calls check them, too.
         has_looked, self._has_looked = self._has_looked, False
         idle_ones = self._new_look(0.0).changed(self._idle, written_here=has_looked)
         looked_at = [
@@ -186,31 +189,31 @@ class Fetch:
             self._broker.topics,
             self._context,
             (self._request.version, self._request.is_committed),
-            self._broker.time_of_day.at(now),  # files go by that
+            self._broker.time_of_day.at(now),  # times of files are times of day
             is_follower=self._request.is_follower,
         )
 
     def complete(self, now: float, *, timed_out: bool) -> None:
-        """Reads everything again, since earlier results may have been deleted."""
+        """Reads everything again, because the earlier records may have been deleted."""
         if self._read.is_whole:
             self._read, self._reader.is_reported = FetchRead(), True
             if self._context.is_session:
                 self._look = self._new_look(now)
             if self._look is None:
                 self._asked = self._context.asked
-            elif timed_out:  # the idle ones have just been checked
+            elif timed_out:  # idle partitions have just been checked
                 self._asked, more = self._look.split(self._asked)
                 self._idle += more
             else:
                 self._asked, self._idle = self._look.split(self._context.asked)
-            # Any records are enough now. If there are none, because only a marker came, the fetch
-            # keeps waiting: an old client would ask again at once.
+            # Any records are enough now. If there are none, because only a marker was written, the
+            # fetch keeps waiting, because an old client would repeat it at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
         self.resume(now)
 
     @property
     def _is_final(self) -> bool:
-        """Whether to answer now, however little there is."""
+        """Whether to answer now, even without records."""
         return self._read.has_news or not (self._read.results or self._idle)
 
     # --- answering

@@ -1,8 +1,7 @@
-"""FindCoordinator: the broker that keeps a group's members and offsets, or that coordinates a
-transactional id's transactions. It is always this broker.
+"""FindCoordinator: the coordinator of a group or of a transactional id. It is always this broker.
 
-Clients as old as 0.9 ask even if their partitions are assigned manually. They read nothing before
-the response."""
+Clients of 0.9 ask even if their partitions are assigned manually, and do not read before the
+response."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -28,8 +27,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) -> None:
-    """Like Kafka, clients see `__consumer_offsets` before the first commit. If it cannot be
-    created, the log gives the reason once for all of these groups, and commits get an error."""
+    """Creates `__consumer_offsets` before the first commit, as Kafka does. If that fails, the log
+    gives the reason once for all of these groups, and commits get an error."""
     for group_id in group_ids:
         if broker.groups.is_elsewhere(group_id):
             continue

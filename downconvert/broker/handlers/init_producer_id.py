@@ -1,8 +1,8 @@
 """InitProducerId: an id and an epoch for an idempotent producer, or a transactional one.
 
-Without a transactional id every such request gets a new id, as in Kafka, regardless of the
-producer's earlier id. A transactional id keeps its id and gets the next epoch, which fences its
-earlier producer."""
+Without a transactional id, each request gets a new producer id, as in Kafka, regardless of the
+producer's earlier id. A transactional id keeps its producer id and gets the next epoch, which
+fences the earlier producer."""
 
 from typing import Final
 

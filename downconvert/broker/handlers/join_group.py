@@ -1,7 +1,8 @@
 """JoinGroup: a client becomes a member, or a member joins the next generation.
 
-From version 4 on a new member gets an id first, and joins with it. So a client that disconnects
-while it waits, and returns, is no second member. Not here: when it is answered (group.py)."""
+From version 4 on, a new member first gets an id, and joins with it. So a client that disconnects
+while it waits, and then joins again, does not become two members. Not here: when it is answered
+(group.py)."""
 
 from typing import Final
 
@@ -12,7 +13,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
-WITH_TIMEOUT: Final = 1  # the first version with a timeout for rebalances
+WITH_TIMEOUT: Final = 1  # the first version with a rebalance timeout
 WITH_KNOWN_ID: Final = 4
 WITH_NULL_PROTOCOL: Final = 7
 WITH_SKIPPED_ASSIGNMENT: Final = 9

@@ -1,5 +1,5 @@
 """ListGroups: all groups. Version 4 can select by state, and version 5 by type. All groups here are
-of the type that Kafka calls classic since it has others."""
+of type "classic"."""
 
 from collections.abc import Generator
 from typing import Final
@@ -18,7 +18,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _answer(broker: BrokerState, body: Message, now: float) -> Generator[None, None, Message]:
-    """Looks at some groups in each turn: there may be a hundred thousand of them."""
+    """Lists some groups in each turn, because there may be a hundred thousand."""
     states = {state.lower() for state in body.states_filter}
     types = {kind.lower() for kind in body.types_filter}
     groups = []

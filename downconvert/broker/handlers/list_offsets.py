@@ -1,7 +1,7 @@
 """ListOffsets: the start and end of a partition, and the offset for a timestamp.
 
-Version 0 has no record timestamps. It asks for segments with files changed no later than a time,
-and gets their first offsets. From version 1 on the response is one record's offset.
+Version 0 has no record timestamps. It gets the first offsets of segments whose files were not
+changed after a time. From version 1 on, the response is one record's offset.
 
 Not here: searching (storage)."""
 
@@ -45,12 +45,12 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _answers(broker: BrokerState, exchange: Exchange, now: float) -> Generator[None, None, Message]:
-    """Looks up some partitions in each turn: a search by time reads the log."""
+    """Looks up some partitions in each turn, because a search by time reads the log."""
     topics, version = exchange.request.body.topics, exchange.request.version
     counts = Counter(
         (topic.name, one.partition_index) for topic in topics for one in topic.partitions
     )
-    found: dict[tuple[str, int, int, int], Message] = {}  # what comes twice is looked up once
+    found: dict[tuple[str, int, int, int], Message] = {}  # repeated questions are looked up once
     answers = []
     for topic in topics:
         results = []
@@ -75,7 +75,8 @@ def _result(
     *,
     is_twice: bool,
 ) -> Message:
-    """The offset for one partition, or its error. `is_twice`: the request names it again."""
+    """The offset for one partition, or its error. `is_twice`: whether the request names the
+    partition again."""
     result = Message(partition_index=asked.partition_index)
     try:
         check_isolation(exchange.request.body.isolation_level)
@@ -135,8 +136,8 @@ def _answer(
 def segment_offsets(
     partition: Partition, timestamp: int, count: int, replica_id: int, now: float
 ) -> list[int]:
-    """The first offsets of the segments with files not changed after `timestamp`. The log's end
-    counts as the youngest. Descending, at most `count`.
+    """The first offsets of the segments whose files were not changed after `timestamp`, descending,
+    at most `count`. The log's end counts as the youngest.
 
     A consumer gets the high watermark instead of offsets above it."""
     with partition.lock:
@@ -174,8 +175,9 @@ def find(partition: Partition, timestamp: int) -> tuple[int, int] | None:
 def max_timestamp(partition: Partition) -> int:
     """The highest timestamp of a record. -1: no record has one.
 
-    Time indexes narrow the search. An index entry may be that of a marker, which is not a record.
-    The index of the last segment covers only its beginning, but its writer knows more."""
+    Time indexes narrow the search. An index entry may be that of a marker, which does not count as
+    a record. The index of the last segment covers only its beginning, so its writer is asked,
+    too."""
     with partition.lock:
         segments = list(partition.log.segments)
         claims = {segment.base_offset: segment.max_timestamp() for segment in segments[:-1]}
@@ -191,8 +193,8 @@ def max_timestamp(partition: Partition) -> int:
 
 
 def _timestamps(partition: Partition, segment: Segment, claimed: int | None) -> Iterator[int]:
-    """Timestamps of a segment, including the highest. `claimed`: the highest one by the index of a
-    segment that no longer grows."""
+    """Timestamps of a segment, including the highest. `claimed`: the highest one in the index, if
+    the segment no longer grows."""
     with partition.lock:
         start, end = partition.start_offset, partition.log.end_of(segment)
         known = segment.max_timestamp() if claimed is None else claimed

@@ -1,8 +1,8 @@
 """ListTransactions: all transactional ids, or those in some states, of some producers, or with
 transactions open for a minimum time.
 
-Version 2 also selects by a client's regular expression. It is not served: an expression can be
-written that never finishes."""
+Version 2, which also selects by a client's regular expression, is not served: matching a malicious
+expression may never end."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """Metadata: the topics, their partitions, and the brokers that lead them.
 
-Version 0 asks for all topics with an empty list, later ones with null [MetadataRequest].
+In version 0 an empty list means all topics, in later versions null does [MetadataRequest].
 
 If the operator allows it, a missing topic that is requested by name is created. Producers of 0.8
 and 0.9 have no other way to create one. Clients from version 4 on can decline that, and consumers
@@ -38,7 +38,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         if one.name is None or any(one.topic_id):
             exchange.reply(metadata_without_ids(asked))
             return
-    # An empty list means all in version 0, unless names were removed from it.
+    # In version 0, an empty list means all topics, unless forbidden names were removed from it.
     if asked is None or (version == 0 and not asked and exchange.permission is None):
         topics = [_topic(topic) for topic in broker.topics.values()]
     else:
@@ -74,7 +74,8 @@ def _may_write(exchange: Exchange, topic: str) -> bool:
 
 
 def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Message:
-    """The response for one topic. `create_at`: the time. None: missing topics are not created."""
+    """The response for one topic. `create_at`: the time, for a missing topic; None: do not create
+    it."""
     if asked.name is None:
         by_id = broker.topics.by_id(asked.topic_id)
         if by_id is not None:
@@ -88,7 +89,7 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
     if topic is not None:
         return _topic(topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not is_name(asked.name):  # a client need not wait for such a topic
+    if not is_name(asked.name):  # an invalid name will never be a topic
         code, create_at = ErrorCode.INVALID_TOPIC_EXCEPTION, None
     if create_at is not None:
         made = _made(broker, asked.name, create_at)
@@ -102,7 +103,7 @@ def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
     """Creates a topic. On failure returns an error code that clients of 0.8 know."""
     count = broker.config.num_partitions
     try:
-        if name in INTERNAL_TOPICS:  # the brokers create them when they need them
+        if name in INTERNAL_TOPICS:  # brokers create internal topics when they need them
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic = make(broker, name, count, {}, now)
     except ApiError as error:

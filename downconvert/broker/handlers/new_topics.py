@@ -1,4 +1,4 @@
-"""Creates a topic, for CreateTopics and for Metadata, which creates missing topics.
+"""Creates a topic, for CreateTopics, and for Metadata if a topic is missing.
 
 Not here: the files (topics.py), checking requests (create_topics.py, metadata.py)."""
 
@@ -10,11 +10,10 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 
 
 def check_free(broker: BrokerState, name: str) -> None:
-    """Raises ApiError if there is a topic of this name, or of one that metrics cannot tell from
-    it."""
+    """Raises ApiError if a topic has this name, or a name that is the same in metrics."""
     if name in broker.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    # In the names of Kafka's metrics the two characters are the same.
+    # Kafka's metrics replace `.` by `_`.
     plain = name.replace(".", "_")
     for other in broker.topics if "_" in plain else ():
         if other.replace(".", "_") == plain:
@@ -25,10 +24,10 @@ def check_free(broker: BrokerState, name: str) -> None:
 def make(
     broker: BrokerState, name: str, count: int, config: Mapping[str, str], now: float
 ) -> Topic:
-    """Creates a topic with so many partitions, and its own configuration. `now` in seconds.
+    """Creates a topic with `count` partitions and its own configuration. `now` in seconds.
 
-    Raises ApiError like `check_free`. Raises OSError or StorageError for the disk. There is no
-    topic then."""
+    Raises ApiError as `check_free` does. Raises OSError or StorageError for the disk. After an
+    error there is no topic."""
     # A topic of this name may have been deleted just before a crash.
     broker.groups.forget_topics({name}, now)
     with broker.topics.lock:

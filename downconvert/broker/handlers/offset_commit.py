@@ -1,8 +1,8 @@
 """OffsetCommit: a group's positions, kept for its next start.
 
 Members commit with their generation. A consumer that assigns its partitions itself, and only keeps
-offsets here, commits with generation -1 (version 0 has no other way). Version 0 once wrote to
-ZooKeeper. It is handled like the others here.
+offsets here, commits with generation -1 (version 0 has no other way). Version 0, which wrote to
+ZooKeeper in Kafka, is handled like the others.
 
 Not here: whether a member may commit (group.py), storing offsets (offsets.py)."""
 
@@ -32,7 +32,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         partitions: list[Message] = []
         for partition in topic.partitions:
             at = name, partition.partition_index
-            offsets.pop(at, None)  # of a partition that comes twice the last one counts
+            offsets.pop(at, None)  # for a repeated partition, the last offset counts
             refused[at] = unknown or check_partition(broker, at, partition.committed_metadata)
             if not refused[at]:
                 offsets[at] = _committed(partition, body.retention_time_ms, time)
@@ -50,7 +50,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def reply_code(refused: ErrorCode, code: ErrorCode) -> ErrorCode:
-    """The error of a partition. `code`: of the whole commit, checked before metadata."""
+    """The error of a partition. `code`: the error of the whole commit, which has precedence over
+    that of metadata."""
     if code and refused is ErrorCode.OFFSET_METADATA_TOO_LARGE:
         return code
     return refused or code

@@ -1,9 +1,9 @@
 """OffsetFetch: the committed offsets of groups, per partition.
 
-From version 2 on, null topics mean all offsets of the group. A partition without an offset is no
-error: its offset is -1. From version 7 on a client can require stable offsets. It has to ask again
-while an open transaction commits one [KIP-447]. The version decides which field has an error of the
-whole group."""
+From version 2 on, null topics mean all offsets of the group. A partition without an offset gets -1,
+and no error. From version 7 on, a client can require stable offsets. Then it must ask again while
+an open transaction commits an offset of the partition [KIP-447]. The field for an error of the
+whole group depends on the version."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     stable = bool(body.require_stable)
     if version >= BATCHED:
-        groups = {group.group_id: group for group in body.groups}  # of two the last one counts
+        # For a repeated group, the last request counts
+        groups = {group.group_id: group for group in body.groups}
         answers = [_group(broker, one, version, now, stable=stable) for one in groups.values()]
         exchange.reply(Message(groups=answers))
     else:
@@ -75,7 +76,7 @@ def _all(broker: BrokerState, offsets: _Offsets, version: int) -> Iterable[Messa
     for name, partitions in groupby(sorted(offsets.committed), key=lambda at: at[0]):
         known = broker.topics.get(name)
         if version >= WITH_IDS and known is None:
-            continue  # its topic's id is unknown
+            continue  # the topic's id is unknown
         found = [offsets.answer(name, index) for _, index in partitions]
         topics.append(
             Message(name=name, topic_id=known.id if known else bytes(16), partitions=found)

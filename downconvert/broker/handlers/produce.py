@@ -1,4 +1,4 @@
-"""Produce: appends a producer's records, and answers when they are as safe as requested.
+"""Produce: appends a producer's records, and answers as acks requests.
 
 acks 0: there is no response. The only way to report an error is to close the connection.
 acks 1: answered when they are in this broker's log. acks all (-1): answered when every replica in
@@ -26,13 +26,13 @@ from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec
 
 NO_ACKS, LEADER, ALL = 0, 1, -1  # acks
-BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
+BATCHES_VERSION: Final = 3  # from this version on, a partition has one v2 batch in a request
 ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
-# Headers of whole batches, the damage that follows them, if any, and whether the first batch is
-# part of a transaction.
+# Headers of whole batches, the damage after them, if any, and whether the first batch is
+# transactional.
 Headers: TypeAlias = tuple[list[BatchHeader], CorruptRecordsError | None, bool]
 # The highest value that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
@@ -54,7 +54,7 @@ class Written(NamedTuple):
     min_insync_replicas: int
 
     def is_settled(self) -> bool:
-        """Whether they are replicated, or never will be by this leader."""
+        """Whether the records are replicated, or this leader will never replicate them."""
         return self._has_lost_leader() or self.is_replicated()
 
     def outcome(self) -> ErrorCode:
@@ -83,7 +83,7 @@ class _Produced:
     index: int
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    records: tuple[tuple[int, str], ...] = ()  # refused ones: index, reason
+    records: tuple[tuple[int, str], ...] = ()  # refused records: index, reason
     written: Written | None = None
     start_offset: int = NO_OFFSET
 
@@ -134,14 +134,14 @@ def _produce(
     lacks_id: bool,
 ) -> _Produced:
     """Appends records for one partition, or returns an error. `read`: the headers of their batches.
-    `lacks_id`: the request has transactional records and no transactional id."""
+    `lacks_id`: whether the request has transactional records but no transactional id."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
     now_ms = broker.time_of_day.ms(now)
     try:
         if not broker.config.is_writable:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this broker only reads")
-        if lacks_id:  # this error comes first, for all partitions [KafkaApis]
+        if lacks_id:  # checked first, for all partitions [KafkaApis]
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
         data = memoryview(b"") if one.records is None else memoryview(one.records)
@@ -151,7 +151,7 @@ def _produce(
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
         check: CheckBatch | None = None
-        if is_transactional:  # before its records [ReplicaManager]
+        if is_transactional:  # checked before the records [ReplicaManager]
             check = partial(_check_batch, broker, exchange.request, partition)
             partition.verify(headers[0], check)
         config = append_config(found.config, broker.config)
@@ -184,7 +184,7 @@ def _check_batch(
         broker.transactions.check_batch(request.body.transactional_id, partition.name, batch)
     except ApiError as error:
         code = error.code
-        if code is ErrorCode.CONCURRENT_TRANSACTIONS:  # old producers would not retry it
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:  # old producers would not retry
             code = ErrorCode.NOT_ENOUGH_REPLICAS
         elif code is ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE_VERSION:
             code = ErrorCode.INVALID_TXN_STATE
@@ -263,7 +263,7 @@ def _check_version(
 
 
 class _Replication:
-    """A response that waits until the replicas in sync have all appended records."""
+    """A response that waits until the in-sync replicas have all appended records."""
 
     def __init__(self, exchange: Exchange, produced: list[_Produced]) -> None:
         self._exchange = exchange
@@ -275,7 +275,7 @@ class _Replication:
         return all(written.is_settled() for written in self._written)
 
     def complete(self, _now: float, *, timed_out: bool) -> None:
-        del timed_out  # each partition decides by itself
+        del timed_out  # each partition gets its own result
         for one in self._produced:
             if one.written is not None:
                 one.code = one.written.outcome()

@@ -1,9 +1,9 @@
 """Authentication: SaslHandshake, SaslAuthenticate, and tokens without a header.
 
-Tokens without a header follow a handshake of version 0. The order of responses is Kafka's
-[SaslServerAuthenticator]: before authentication no other request is answered, and a client that
-fails is disconnected. After a failure the next token of that user and address is delayed. A client
-with a token that expires may authenticate again on the same connection [KIP-368].
+Tokens without a header follow a handshake of version 0. As in Kafka [SaslServerAuthenticator], no
+other request is answered before authentication, and a client that fails is disconnected. After a
+failure, the next token of the same user and address is delayed. A client may authenticate again on
+the same connection before its login expires [KIP-368].
 
 Not here: the mechanisms and the users (credentials.py), permissions (access)."""
 
@@ -129,8 +129,8 @@ class _Attempt:
             exchange.reply(Message(auth_bytes=answer, session_lifetime_ms=lifetime))
 
     def _take(self, now: float) -> tuple[bytes, int] | None:
-        """The token to answer, and the session's lifetime in ms. 0: it has no end. None: not yet.
-        Raises AuthenticationError."""
+        """The token to answer with, and the session's lifetime in ms (0: unlimited). None: check
+        again later. Raises AuthenticationError."""
         client, broker = self.exchange.client, self.broker
         time_of_day = broker.time_of_day.at(now)
         taken = self.login.take(self.token, now, time_of_day, self._authenticated_as)

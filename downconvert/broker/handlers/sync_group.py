@@ -10,7 +10,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
-WITH_PROTOCOL: Final = 5  # the first version that names its protocol, and must
+WITH_PROTOCOL: Final = 5  # the first version that names, and must name, its protocol
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:

@@ -10,7 +10,7 @@ from downconvert.storage import StorageError
 
 from .admin import refusal
 
-FENCED_VERSION: Final = 2  # the first of those that change a transaction that knows PRODUCER_FENCED
+FENCED_VERSION: Final = 2  # the first version of these APIs with PRODUCER_FENCED
 
 
 def code_of(error: ApiError | OSError | StorageError, *, knows_fenced: bool) -> ErrorCode:
@@ -25,7 +25,7 @@ def code_of(error: ApiError | OSError | StorageError, *, knows_fenced: bool) -> 
 
 
 def change(broker: BrokerState, exchange: Exchange, make: Callable[[], ErrorCode]) -> ErrorCode:
-    """Changes a transaction. Returns the result of `make`, or the code for its error in the
+    """Changes a transaction by `make`. Returns its result, or the code for its error in the
     request's version."""
     try:
         if not broker.config.is_writable:

@@ -27,7 +27,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     for topic in body.topics:
         for one in topic.partitions:
             at = topic.name, one.partition_index
-            offsets.pop(at, None)  # of a partition that comes twice the last one counts
+            offsets.pop(at, None)  # for a repeated partition, the last offset counts
             refused[at] = check_partition(broker, at, one.committed_metadata)
             if not refused[at]:
                 metadata = one.committed_metadata or ""

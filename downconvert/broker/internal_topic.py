@@ -1,5 +1,5 @@
-"""A topic of the broker's own, such as `__consumer_offsets`: the partition of a key's records, and
-reading and writing them.
+"""An internal topic, such as `__consumer_offsets`: finds the partition of a key, and reads and
+writes records.
 
 Not here: the meaning of the records (internal_topics)."""
 
@@ -25,9 +25,9 @@ LOG: Final = log_of(__name__)
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * MiB)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # partitions of each such topic, by default
-HASHES_MAX: Final = 1_000  # of keys that are remembered: groups and transactional ids
+HASHES_MAX: Final = 1_000  # keys (groups, transactional ids) with a remembered hash
 REMEMBERED_MAX: Final = 256  # characters of such a key
-NEW_COUNT: Final = 1  # of a topic that is created here: one broker needs only one
+NEW_COUNT: Final = 1  # partitions of a topic created here: one broker needs no more
 
 
 class InternalTopic:
@@ -61,9 +61,9 @@ class InternalTopic:
     def count(self) -> int:
         """The topic's number of partitions, here and on other brokers.
 
-        As configured; otherwise the number of partitions here, if none between them is missing.
-        With gaps, this is the disk of one of several brokers, and the highest index here need not
-        be the last. Then it is at least Kafka's default."""
+        It is the configured number, or else the number of partitions here. If some between them are
+        missing, this is the disk of one of several brokers, and the highest index here need not be
+        the last. Then the number is at least Kafka's default."""
         topic = self._topics.find(self.name)
         here = () if topic is None else topic.partitions.keys()
         least = max(here, default=-1) + 1
@@ -75,7 +75,7 @@ class InternalTopic:
 
     @property
     def missing(self) -> list[int]:
-        """Partitions that the topic must have and that are not here; none if there is no topic."""
+        """The topic's partitions that are not here. Empty if there is no topic."""
         topic = self._topics.find(self.name)
         if topic is None:
             return []
@@ -92,7 +92,7 @@ class InternalTopic:
             return False
         for partition in tuple(topic.partitions.values()):
             if partition.leader != partition.node_id:
-                # Keys may be long and many, so they are hashed only if the result matters.
+                # Keys may be long and many, so the hash is computed only if it matters.
                 found = topic.partitions.get(self.partition_of(key))
                 return found is not None and found.leader != found.node_id
         return False
@@ -134,8 +134,8 @@ class InternalTopic:
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> tuple[ErrorCode, int]:
-        """Appends keys and values as one batch. `producer`: an id and an epoch whose transaction
-        it belongs to, if `check` allows it. Returns an error, or NONE and the offset of the first
+        """Appends keys and values as one batch. `producer`: the id and the epoch of its
+        transaction, which `check` checks. Returns an error, or NONE and the offset of the first
         record. `now` in seconds."""
         time = self._time_of_day.ms(now)
         try:
@@ -155,7 +155,7 @@ class InternalTopic:
 
     def _failed(self, index: int, error: ApiError | OSError | StorageError) -> ErrorCode:
         if not isinstance(error, ApiError):
-            if index not in self._failing:  # else thousands of clients would log a line each
+            if index not in self._failing:  # only once, as thousands of clients may fail
                 LOG.warning("%s-%d cannot be written: %s", self.name, index, error)
                 self._failing.add(index)
             return ErrorCode.NOT_COORDINATOR
@@ -164,15 +164,15 @@ class InternalTopic:
         return error.code
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
-        """A partition. If it is missing, it is created together with all missing ones, so that
-        their number is fixed from then on."""
+        """A partition. If it is missing, all missing partitions are created, so that their number
+        does not change later."""
         with self._topics.lock:
             topic = self._topics.find(self.name)
             if topic is None:
                 topic = self._topics.create(self.name, self.count, CONFIG, time)
             if index not in topic.partitions:
                 missing = self.missing
-                # The highest first: after a crash there are gaps, or none is missing.
+                # The highest first, so that after a crash a gap shows that some are missing.
                 self._topics.add_partitions(self.name, reversed(missing))
                 LOG.warning(
                     "%s: %d partitions were missing, and begin empty", self.name, len(missing)

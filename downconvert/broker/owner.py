@@ -1,8 +1,10 @@
-"""The owner of an exchange: the one thread that works on it, from its request to its answer's end.
+"""The owner of an exchange: the only thread that works on it, from the request to the end of the
+answer.
 
 Other threads notice events for an exchange: records arrived, members joined, a deadline passed.
-They only post a step here, and the owner runs it in its turn. So no thread works on another's
-request, an error stays with its request, and no thread sees an exchange in an unfinished state.
+They only post a step here, which the owner runs later. So no thread works on another thread's
+request, an error affects only its own request, and no thread sees an exchange in an intermediate
+state.
 
 Not here: the steps (exchange.py), the owner's turns (server.py)."""
 
@@ -15,7 +17,7 @@ Step: TypeAlias = Callable[[float], None]  # called with the time, in seconds of
 
 
 class Owner:
-    """The steps that wait for one thread. Any thread may post; only the owner runs them.
+    """The steps that wait for one thread. Any thread may post steps. Only the owner runs them.
 
     due: posted steps. turns: the next turns of work in progress. on_post: called after each post,
     by the thread that posts, to wake the owner."""
@@ -64,7 +66,7 @@ class Owner:
 
 
 class ThreadOwner(threading.local):
-    """An owner for each thread, for callers that pass requests in and have no loop of their own."""
+    """An owner for each thread, for callers without a loop of their own."""
 
     def __init__(self) -> None:
         self.owner = Owner()

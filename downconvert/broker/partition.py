@@ -23,7 +23,7 @@ from .replication import leader_epochs
 from .sequences import CheckBatch as CheckBatch
 from .sequences import Sequences, is_in_open_transaction
 
-LOOK_AGE_MAX: Final = 0.005  # seconds that a look at another process's log stays valid
+LOOK_AGE_MAX: Final = 0.005  # seconds for which the offsets of another process's log are reused
 
 
 class Partition:
@@ -50,9 +50,9 @@ class Partition:
         self._isr_min = 1
         self.committed_end: int | None = None  # the high watermark of the broker that owns the log
         self._high_watermark = 0
-        self._looked = -inf  # the time of the last look at the log, and the end that it found
+        self._looked = -inf  # time and log end of the last look at the log
         self._end_seen = 0
-        self._view: Replicas | None = None  # of the followers, while this broker leads
+        self._view: Replicas | None = None  # the leader's view of the followers
 
     @property
     def is_followed(self) -> bool:
@@ -83,11 +83,11 @@ class Partition:
         return end if self.committed_end is None else min(end, self.committed_end)
 
     def offsets(self, offset: int, now: float, *, stable: bool) -> tuple[int, int, int]:
-        """`start_offset`, `high_watermark` and, if `stable`, `last_stable_offset`, else the high
-        watermark again. All come from one look at the log. `now` in seconds.
+        """Start offset, high watermark, and last stable offset (if not `stable`: the high watermark
+        again). All are from the same moment. `now` in seconds.
 
-        If another process writes the log, a look costs a dozen system calls. So a fetch below the
-        end uses an earlier look that is not older than LOOK_AGE_MAX."""
+        If another process writes the log, reading these costs a dozen system calls. So a fetch
+        below the known end reuses values that are not older than LOOK_AGE_MAX."""
         with self.lock:
             age, end = now - self._looked, self._end_seen
             again = self._writer is not None or offset >= end or not 0 <= age < LOOK_AGE_MAX
@@ -99,8 +99,8 @@ class Partition:
 
     @property
     def is_high_watermark_certain(self) -> bool:
-        """Whether it covers everything that earlier leaders had committed. Until then it may seem
-        to decrease, and a client that asks for the log's end must retry [KIP-207]."""
+        """Whether the high watermark covers everything that earlier leaders had committed. Before,
+        it may seem to decrease, so a client that asks for the log's end must retry [KIP-207]."""
         view = self._view
         return view is None or self._high_watermark >= view.epoch_start
 
@@ -119,9 +119,9 @@ class Partition:
 
     def state(self) -> tuple[object, ...] | None:
         """A value that changes whenever a read may give another result; None: another process
-        writes the log. It is cheap and takes no lock: a change in progress changes it, too.
+        writes the log. Cheap, and without a lock: it also changes during a change of the log.
 
-        It leaves out the last stable offset, which changes only with the log's end or the epoch."""
+        The last stable offset changes only with the log's end or the epoch, so it is left out."""
         writer = self._writer
         if writer is None:
             return None
@@ -139,8 +139,8 @@ class Partition:
     # --- reading
 
     def check(self, leader_epoch: int, *, leader: bool) -> None:
-        """Checks that a client with this `leader_epoch`, or none (-1), may be served here.
-        `leader`: only the leader may serve it.
+        """Checks that a client with this `leader_epoch` (-1: none) may be served here. `leader`:
+        whether only the leader may serve it.
 
         ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
         UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
@@ -162,7 +162,7 @@ class Partition:
             return self.log.read(offset, max_bytes, up_to=up_to)
 
     def upper_bound(self, records: FileRecords) -> int:
-        """An offset after all records of a range that `read` returned, and close to them."""
+        """An offset after all records of a range that `read` returned, but close to the last."""
         with self.lock:
             return self.log.upper_bound(records)
 
@@ -172,8 +172,8 @@ class Partition:
             return self.log.aborted(start, self.log.upper_bound(records))
 
     def epochs(self) -> Sequence[EpochEntry]:
-        """The leader epochs of the log, in order. A leader without a controller that has no epochs
-        in its log begins its epoch at the log's end."""
+        """The leader epochs of the log, in order. If there is no controller, and the log has no
+        epochs, the leader begins its epoch at the log's end."""
         with self.lock:
             found = leader_epochs.epochs_of(self.log)
             if found or self._writer is None or self.leader != self.node_id:
@@ -199,7 +199,7 @@ class Partition:
     # --- leading
 
     def verify(self, batch: BatchHeader, check_batch: CheckBatch) -> None:
-        """Checks a batch that would begin its transaction here. ApiError: it may not."""
+        """Checks a transaction's first batch here. ApiError: it may not be appended."""
         with self.lock:
             if not is_in_open_transaction(batch, self.log.writer.producers):
                 check_batch(batch)
@@ -207,8 +207,8 @@ class Partition:
     def append(
         self, prepared: Prepared, now: int, check_batch: CheckBatch | None = None
     ) -> Appended:
-        """Appends a producer's batches to the log, or finds that they are there already. `now` in
-        milliseconds. check_batch: called for batches of transactions, with the lock held, so that
+        """Appends a producer's batches to the log, unless they are duplicates. `now` in
+        milliseconds. check_batch: called for transactional batches while the lock is held, so that
         none is appended after its transaction's marker.
 
         ApiError: this broker does not lead, the producer's sequence number is not the next, or the
@@ -229,8 +229,8 @@ class Partition:
     def append_marker(
         self, kind: ControlRecordType, producer: tuple[int, int], coordinator_epoch: int, now: int
     ) -> None:
-        """Ends the transaction of a producer's id and epoch, if it has written here; COMMIT or
-        ABORT. `now` in milliseconds. Errors as those of `append`."""
+        """Appends a COMMIT or ABORT marker for a producer's id and epoch, if its transaction has
+        written here. `now` in milliseconds. Errors as those of `append`."""
         producer_id, epoch = producer
         with self.lock:
             self.check(-1, leader=True)
@@ -272,8 +272,8 @@ class Partition:
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1
     ) -> bool:
-        """A follower fetches from `offset`, so it has everything below. Returns whether that moved
-        the high watermark. Called after the read, when `offset` is known to be in the log.
+        """A follower fetches from `offset`, so it has everything below. Returns whether the high
+        watermark has moved. Call this after the read, when `offset` is known to be in the log.
 
         ApiError: this broker does not lead, or does not know that replica."""
         with self.lock:
@@ -301,7 +301,7 @@ class Partition:
                 self._view.refuse(change)
 
     def _advance(self, now: float) -> bool:
-        """Moves the high watermark if this broker leads. Returns whether it moved."""
+        """Moves the high watermark if this broker leads. Returns whether it has changed."""
         if self._view is None:
             return False
         before = self._high_watermark
@@ -338,8 +338,8 @@ class Partition:
             self._advance(now)
 
     def await_controller(self, high_watermark: int) -> None:
-        """Neither leads nor follows until the controller decides: another broker may lead by now,
-        with another ISR. `high_watermark`: from the checkpoint of the last run."""
+        """Neither leads nor follows until the controller decides, because another broker may lead
+        meanwhile, with another ISR. `high_watermark`: from the checkpoint of the last run."""
         with self.lock:
             self.leader, self.replicas, self.isr = None, (), frozenset()
             self._high_watermark = max(self.start_offset, min(high_watermark, self.end_offset))
@@ -347,8 +347,8 @@ class Partition:
     # --- following
 
     def append_from_leader(self, data: memoryview, high_watermark: int) -> int:
-        """Appends the whole batches that the leader of the current epoch has sent, and follows its
-        high watermark up to the end of this log. Returns the log's end.
+        """Appends the whole batches that the leader of the current epoch has sent, and takes its
+        high watermark, up to the end of this log. Returns the log's end.
 
         Batches of a later epoch wait until this broker knows that epoch, because they may be
         truncated again by then. CorruptRecordsError; OSError and StorageError of the disk."""
@@ -392,7 +392,7 @@ class Partition:
 
     def _cut(self, cut: Callable[[int], None], offset: int) -> None:
         """Cuts the log. The high watermark stays within it, even if only a part is cut."""
-        self.sequences = Sequences()  # other batches may get the offsets of the known ones
+        self.sequences = Sequences()  # the offsets of known batches may be reused
         try:
             cut(offset)
         finally:

@@ -1,10 +1,10 @@
 """Delayed operations: a fetch waits for records, a produce for replicas, a group for a deadline.
 
-A request waits for *keys* (a partition). Code that changes something calls `notify` with its key.
-That only notes the key, because the caller may hold locks. `complete_due` then posts to the owner
-of each request that waits for the key or is past its deadline. The owner checks whether its request
-is due, and completes it in a turn of its own. So a producer's append costs the same, however many
-consumers wait for it.
+A request waits for *keys*, such as a partition. Code that changes a partition calls `notify` with
+its key. `notify` only notes the key, because the caller may hold locks. `complete_due` then posts
+to the owner of each request that waits for the key or is past its deadline. The owner checks
+whether its request is due, and completes it in a turn of its own. So a producer's append costs the
+same, however many consumers wait for it.
 
 Not here: the owners (owner.py)."""
 
@@ -18,11 +18,12 @@ from typing import Final, Protocol
 
 from .exchange import Exchange
 
-STALE_MAX: Final = 64  # deadlines of completed operations, beyond twice the number of waiting ones
+# Deadlines of completed operations that may stay, besides twice the number of waiting ones.
+STALE_MAX: Final = 64
 
 
 class Waiting(Protocol):
-    """A delayed operation: completed once, when it is due or at its deadline."""
+    """A delayed operation. It is completed once, when it is due or at its deadline."""
 
     def is_due(self) -> bool:
         """Whether it can be completed now. Changes nothing."""
@@ -40,7 +41,7 @@ class _Call:
         self._function = function
 
     def is_due(self) -> bool:
-        return False  # not before the deadline
+        return False  # it only has a deadline
 
     def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
         self._function(now)
@@ -84,13 +85,14 @@ class Purgatory:
         deadline: float,
         exchange: Exchange | None = None,
     ) -> None:
-        """Completes an operation when it is due after one of the keys was notified, or at its
-        deadline, in seconds of the broker's clock; at once if the deadline is not after `now`.
+        """Completes an operation when a key was notified and the operation is due, or at its
+        deadline, in seconds of the broker's clock. If the deadline is not after `now`, completes it
+        at once.
 
-        exchange: the request that waits. Only its owner may call this, and completes it. None: the
-        thread that calls `complete_due` completes it."""
+        exchange: the waiting request. Its owner must call this, and completes the operation. None:
+        the thread that calls `complete_due` completes it."""
         entry = _Entry(waiting, tuple(dict.fromkeys(keys)), exchange)
-        entry.is_late = deadline <= now  # not later: the thread that keeps time may set it, too
+        entry.is_late = deadline <= now  # set before the thread that keeps time can set it
         with self._lock:
             number = next(self._numbers)
             self._entries[number] = entry
@@ -100,11 +102,12 @@ class Purgatory:
                 self._by_exchange[exchange] = number
                 exchange.has_waited = True
             heappush(self._deadlines, (deadline, number))
-        # A key may have been notified after the caller's check and before this.
+        # A key may have been notified since the caller's check.
         self._complete_if_due(number, now)
 
     def call_at(self, deadline: float, function: Callable[[float], None], now: float) -> None:
-        """Calls a function with the time, once, at a deadline; at once where that is now."""
+        """Calls a function once, with the time, at a deadline, or at once if the deadline has
+        passed."""
         self.watch(_Call(function), (), now, deadline)
 
     def forget(self, exchange: Exchange) -> None:
@@ -119,14 +122,14 @@ class Purgatory:
         return not (self._entries or self.notified)
 
     def notify(self, key: Hashable) -> None:
-        """Something about the key changed."""
-        # Operations that begin to wait from now on check themselves, and find the change.
+        """The partition (or other object) of this key has changed."""
+        # Operations that begin to wait later check themselves, and so find the change.
         if key in self._by_key:
             self.notified.append(key)
 
     def complete_due(self, now: float, *, expires: bool = True) -> None:
-        """Posts to the owners of operations that wait for a notified key and, if `expires`, of
-        those past their deadline."""
+        """Posts to the owners of operations that wait for a notified key. If `expires`, also to the
+        owners of operations past their deadline."""
         while True:
             while self.notified:
                 try:
@@ -143,9 +146,9 @@ class Purgatory:
                 return
 
     def keep_time(self, now: float) -> float | None:
-        """As `complete_due`, and then `next_deadline`."""
-        # The list is always a heap, and the interpreter's lock makes each change of it atomic. So
-        # its first element, if there is one, is the earliest.
+        """As `complete_due` and then `next_deadline`."""
+        # The list is always a heap, and each change of it is atomic under the interpreter's lock.
+        # So its first element, if there is one, is the earliest.
         for deadline, number in () if self.notified else self._deadlines[:1]:
             if deadline > now and number in self._entries:
                 return deadline
@@ -184,7 +187,7 @@ class Purgatory:
         entry = self._entries.get(number)
         if entry is None:
             return
-        entry.is_posted = False  # a later notification is posted again
+        entry.is_posted = False  # so that a later notification is posted
         waiting = entry.waiting
         if waiting.is_due():
             if self._take(number):
@@ -193,8 +196,8 @@ class Purgatory:
             waiting.complete(now, timed_out=True)
 
     def _take(self, number: int) -> bool:
-        """Removes an operation. Returns whether it was still there: only the first caller may
-        complete it."""
+        """Removes an operation. Returns whether it was still there, because only the first caller
+        may complete it."""
         with self._lock:
             entry = self._entries.pop(number, None)
             if entry is None:

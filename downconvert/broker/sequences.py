@@ -1,9 +1,9 @@
 """Idempotent producers: which batch may follow a producer's last one, and which is a duplicate.
 
 A producer that gets no answer retries. A duplicate of one of its last five batches is answered
-with the offsets of the first copy. Storage keeps each producer's last batch, from the log itself.
-The four before it are kept here, for up to PRODUCERS_MAX producers. A restart loses them, as in
-Kafka those since the last snapshot.
+with the offsets of the first copy. Storage knows each producer's last batch from the log. The four
+batches before it are kept here, for up to PRODUCERS_MAX producers. A restart forgets them. Kafka
+forgets those since the last snapshot.
 
 The rules are those of Kafka's ProducerAppendInfo since 2.5: an unknown producer may begin with any
 sequence number [KIP-360], so UNKNOWN_PRODUCER_ID is never answered.
@@ -22,7 +22,7 @@ from records.batch import SEQUENCE_MAX
 BATCHES_KEPT: Final = 5  # a producer's maximum of requests in flight
 # Checks that a transaction's batch may be appended; ApiError: it may not.
 CheckBatch: TypeAlias = Callable[[BatchHeader], None]
-PRODUCERS_MAX: Final = 10_000  # of one partition, with more than the last batch kept
+PRODUCERS_MAX: Final = 10_000  # of one partition, with more than one known batch
 
 
 class KnownBatch(NamedTuple):
@@ -45,7 +45,7 @@ class Sequences:
         self._recent: dict[int, deque[KnownBatch]] = {}
 
     def __len__(self) -> int:
-        """Producers with more than the last batch kept."""
+        """The number of producers with more than one known batch."""
         return len(self._recent)
 
     def checked(
@@ -56,7 +56,7 @@ class Sequences:
     ) -> KnownBatch | None:
         """As `duplicate_of`, after `check_batch` if the batch belongs to a transaction.
 
-        ApiError: there is nothing to check it."""
+        ApiError: there is no transaction coordinator to check it."""
         has_begun = is_in_open_transaction(header, producers)
         if header.is_transactional:
             if check_batch is None:
@@ -71,10 +71,12 @@ class Sequences:
     def duplicate_of(
         self, header: BatchHeader, producers: Mapping[int, ProducerState]
     ) -> KnownBatch | None:
-        """The same batch in the log, whose `producers` these are; None: append it.
+        """The same batch in the log, if it is a duplicate; None: append it. `producers`: of the
+        log.
 
         ApiError: it may not follow the producer's last batch."""
-        if header.producer_id < 0 or header.base_sequence < 0:  # a coordinator numbers none
+        # Batches of coordinators have no sequence numbers.
+        if header.producer_id < 0 or header.base_sequence < 0:
             return None
         state = producers.get(header.producer_id)
         if state is None:
@@ -119,7 +121,7 @@ class Sequences:
                 header.max_timestamp,
             )
         )
-        self._recent[header.producer_id] = recent  # the last one to be evicted
+        self._recent[header.producer_id] = recent  # moved to the end, so evicted last
         if len(self._recent) > PRODUCERS_MAX:
             del self._recent[next(iter(self._recent))]
 

@@ -2,11 +2,11 @@
 
 One thread accepts. Each network thread has a selector and its own connections, and works on the
 requests that it reads. The kernel converts without the interpreter's lock, so two threads convert
-on two cores. Once a response has converted more than 64 KiB, a connection moves to a converting
-thread, so that no other client waits for its conversions. So it does with a request of more than 64
-KiB other than a produce, because such a request may take long to parse. At its first request that
-changes topics, it moves to the thread for administration: such a request writes and syncs files for
-each partition.
+on two cores. After a response with more than 64 KiB of converted records, a connection moves to a
+converting thread, so that no other client waits for its conversions. It also moves there with a
+request of more than 64 KiB, except a produce, because parsing may take long. With its first request
+that changes topics, it moves to the thread for administration, because such requests write and sync
+files for each partition.
 
 Not here: the network threads (network_thread.py), requests (broker.py), the limits of clients
 (limits.py)."""
@@ -53,11 +53,12 @@ TOO_MANY_FILES: Final = 0.05  # seconds until the next attempt to accept
 class Server(Startable):
     """Serves a broker at a listening socket, from `start` to `stop`.
 
-    listen: host and port; port 0 is any free one. advertise: the host and port that clients are
-    given; None: the address that each connected to. tls: a context of tls.server_context.
-    network_threads: each further one makes small requests dearer, since they share Python's lock.
-    converting_threads: for connections with large conversions, which release that lock.
-    on_tick: called with the time about once a second. OSError: it cannot listen."""
+    listen: host and port; port 0 means any free port. advertise: the host and port in responses;
+    None: the address that each client connected to. tls: a context of tls.server_context.
+    network_threads: each additional thread makes small requests slower, because the threads share
+    the interpreter's lock. converting_threads: for connections with large conversions, which
+    release that lock. on_tick: called with the time about once a second. OSError: it cannot
+    listen."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Server(Startable):
         self.memory = RequestMemory(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
-        self.tls = tls  # may be replaced; new connections then use the new one
+        self.tls = tls  # may be replaced; then applies to new connections
         serving = Serving(broker, self.limits, self.clock, self._wake_timekeeper)
         self._administration = NetworkThread(serving, "administration")
         self._converting = [
@@ -132,10 +133,10 @@ class Server(Startable):
             self._maintenance.stop()
         if self._accepting.ident is not None:
             self._accepting.join()
-        self._timekeeper = self._administration  # ends after the others
+        self._timekeeper = self._administration  # stops last
         self._timekeeper.keeps_time = True
         self._timekeeper.wake_up()
-        # Connections move from a thread to those stopped after it.
+        # In this order, because connections move only to threads that stop later.
         for threads in (self._network, self._converting, [self._administration]):
             for thread in threads:
                 thread.stop()
@@ -151,7 +152,7 @@ class Server(Startable):
         return not self._stopping and self._accepting.is_alive() and all(threads)
 
     def unready(self) -> list[str]:
-        """Reasons to send clients to another broker; empty: none."""
+        """Reasons to send clients to another broker. Empty if there are none."""
         reasons = [] if self.is_alive else ["it is not running"]
         offline = self.broker.topics.log_dir.offline_reason
         if offline is not None:
@@ -166,7 +167,7 @@ class Server(Startable):
 
     @property
     def muted_clients(self) -> int:
-        """How many clients are not read for a while, because they exceeded their rate."""
+        """The number of clients that are muted, because they exceeded their rate."""
         return sum(len(thread.muted.ends) for thread in self._threads)
 
     @property
@@ -188,7 +189,7 @@ class Server(Startable):
                     channel, address = listener.accept()
                 except NOT_NOW:
                     continue
-                except OSError as error:  # too many files, or the client has gone
+                except OSError as error:  # too many files are open, or the client has gone
                     message = "a connection is not taken: %s"
                     now = self.clock()
                     self.broker.lines.write(LOG, now, logging.WARNING, "accept", message, error)

@@ -57,9 +57,9 @@ class BrokerState:
         self.failed_logins = FailedLogins()
         self.quotas = Quotas()
         self.lines = LineBudget()
-        self.versions: Mapping[ApiKey, range] = {}  # of the requests that it serves
-        # Encoded answers to ApiVersions, by the client's rights, the version, and whether it
-        # misreads some versions of Fetch. Emptied when `versions` changes.
+        self.versions: Mapping[ApiKey, range] = {}  # the served versions
+        # Encoded answers to ApiVersions, by the client's rights, the version, and whether the
+        # client misreads some versions of Fetch. Cleared when `versions` changes.
         self.version_answers: dict[tuple[Access, int, bool], bytes] = {}
 
     def _groups(self) -> Groups:

@@ -1,7 +1,7 @@
-"""The time of day for records and commits, as opposed to the clock for deadlines.
+"""The time of day, for records and commits. Deadlines use another clock.
 
-A broker's `now` never goes back and never jumps, so setting the system's clock makes nothing late.
-Files on disk get the system's time, also after it was set. Without a server the two are the same.
+A broker's `now` never goes back and never jumps, so setting the system's clock does not affect
+deadlines. Files on disk get the system's time. Without a server, both clocks are the same.
 
 Not here: reading clocks (server.py)."""
 

@@ -1,7 +1,7 @@
 """The configuration of topics: where it is stored, and how it affects appending.
 
-The settings that a topic has of its own are stored in one small file in the log directory. The
-operator's settings at the start of the broker have precedence.
+The own settings of all topics are stored in one small file in the log directory. Settings from the
+operator, given at the broker's start, have precedence.
 
 Not here: the settings that exist (topic_settings.py), the requests that read or change them
 (describe_configs.py, alter_configs.py)."""
@@ -77,7 +77,7 @@ def _append_config(
 
 
 def _given(limit: str, both: str) -> int:
-    """A limit, or the older setting for both if the limit has its default."""
+    """A limit. If it has its default, the older setting for both limits counts."""
     return int(both) if int(limit) == LONG_MAX else int(limit)
 
 
@@ -88,7 +88,7 @@ class TopicConfigs:
         """CorruptFileError: the file has been changed, and cannot be read."""
         self._path = log_dir / FILE_NAME
         self._files = files
-        self._is_behind = False  # the disk was full, and the file still names a deleted topic
+        self._is_behind = False  # the disk was full, so the file still has a deleted topic
         self._given = config.topics
         self._lock = Lock()
         self._kept = _read(self._path)
@@ -101,7 +101,8 @@ class TopicConfigs:
         return dict(self._kept.get(topic, {}))
 
     def replace(self, topic: str, own: Mapping[str, str]) -> None:
-        """Stores the topic's settings in place of the earlier ones. If empty, it has none."""
+        """Stores the topic's settings in place of the earlier ones, which may leave it with
+        none."""
         with self._lock:
             kept = {name: config for name, config in self._kept.items() if name != topic}
             if own:
@@ -110,8 +111,8 @@ class TopicConfigs:
                 self._write(kept)
 
     def forget(self, topic: str) -> None:
-        """Removes a deleted topic's settings. A full disk is no error: the next change writes the
-        file, and it comes before another topic of that name."""
+        """Removes a deleted topic's settings. A full disk is no error, because the next change
+        writes the file, and creating a topic of that name is such a change."""
         with self._lock:
             if topic in self._kept:
                 self._kept = {name: own for name, own in self._kept.items() if name != topic}
@@ -126,7 +127,7 @@ class TopicConfigs:
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
-    """CorruptFileError: the file is not as this module writes it."""
+    """Reads the file. CorruptFileError: this module cannot have written it."""
     try:
         found = json.loads(read_file(path))
     except FileNotFoundError:
@@ -154,7 +155,7 @@ def _renewed(name: str, value: str) -> str:
 
 
 def _corrupt(reason: str, path: Path) -> CorruptFileError:
-    # Reading it as empty would compact or delete topics by other rules.
+    # If the file counted as empty, topics would be compacted or deleted by other rules.
     return CorruptFileError(
         f"{reason}; mend it, or move it away: then topics have the default settings", str(path)
     )

@@ -1,8 +1,8 @@
 """The settings that a topic may have: names, defaults, valid values, and their text form.
 
-They are those of Kafka 3.9.1 [TopicConfig, LogConfig, ConfigDef]. Some have no effect here. They
-are stored and shown all the same, because a topic copied from Kafka has them, and so have the files
-of tools that describe whole clusters.
+The settings are those of Kafka 3.9.1 [TopicConfig, LogConfig, ConfigDef]. Settings without an
+effect here are also stored and shown, because topics copied from Kafka have them, and so do the
+files of tools that describe whole clusters.
 
 Not here: where a topic's own settings are stored (topic_configs.py), the requests that read or
 change them (describe_configs.py, alter_configs.py)."""
@@ -21,8 +21,8 @@ from .config import BrokerConfig
 
 INT_MAX: Final = 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
-SCIENTIFIC_BELOW: Final = 1e-3  # how Java writes a double
-SPACES: Final = "".join(map(chr, range(0x21)))  # what Java trims
+SCIENTIFIC_BELOW: Final = 1e-3  # Java writes smaller doubles in scientific notation
+SPACES: Final = "".join(map(chr, range(0x21)))  # the characters that Java's trim removes
 THROTTLED: Final = re.compile(r"([0-9]+:[0-9]+)?")
 
 BEFORE_MAX: Final = "message.timestamp.before.max.ms"
@@ -30,8 +30,8 @@ AFTER_MAX: Final = "message.timestamp.after.max.ms"
 DIFFERENCE_MAX: Final = "message.timestamp.difference.max.ms"
 MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
-# The releases that `message.format.version` accepts, each with the last of its internal versions
-# [MetadataVersion]. From 0.10.0 on, each internal version up to that has a name of its own.
+# The releases that `message.format.version` accepts, each with its last internal version
+# [MetadataVersion]. From 0.10.0 on, each internal version up to the last also has a name.
 _LAST: Final = (
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV1 "
     "2.1-IV2 2.2-IV1 2.3-IV1 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV2 2.8-IV1 3.0-IV1 3.1-IV0 3.2-IV0 "
@@ -40,7 +40,7 @@ _LAST: Final = (
 RELEASES: Final = {
     name: int(last or -1) for name, _, last in (one.partition("-IV") for one in _LAST.split())
 }
-UNRELEASED: Final = ("4.0-IV0", "4.0-IV1")  # 3.9.1 knows them, by their full names only
+UNRELEASED: Final = ("4.0-IV0", "4.0-IV1")  # 3.9.1 accepts only their full names
 
 Parse: TypeAlias = Callable[[str], str]
 
@@ -61,7 +61,7 @@ class Setting:
     """One setting of a topic.
 
     parse: returns a value in Kafka's form; ValueError: it is invalid. synonym: the broker setting
-    that is the default; Kafka names none for some. in_synonym: the default in its unit."""
+    with the default, if Kafka names one. in_synonym: the default in the unit of the synonym."""
 
     type: ConfigType
     default: str
@@ -253,7 +253,7 @@ def parse(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def check(config: Mapping[str, str | None]) -> dict[str, str]:
-    """As `parse`, for all of a topic's own settings. ApiError also if they contradict each
+    """As `parse`, for all of a topic's own settings. ApiError also if settings contradict each
     other."""
     parsed = parse(config)
     lags = [int(parsed.get(name, SETTINGS[name].default)) for name in (MIN_LAG, MAX_LAG)]

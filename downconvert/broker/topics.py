@@ -1,7 +1,7 @@
 """The topics of a broker: the partitions in its log directory, ids and settings.
 
-A topic's id is the one in its partitions' metadata files. A topic of an old broker has none there,
-and gets one that depends only on its name, so that it stays the same."""
+A topic's id is in its partitions' metadata files. Topics of old brokers have no id there. They get
+an id that depends only on the name, so that it stays the same."""
 
 from collections import defaultdict
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
@@ -28,7 +28,7 @@ INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """A topic, with those of its partitions that this broker has."""
+    """A topic, with its partitions on this broker."""
 
     name: str
     id: bytes  # 16 bytes
@@ -46,7 +46,7 @@ class Topic:
 
 
 class Topics(Mapping[str, Topic]):
-    """Topics by name. `refresh` lists a directory again that another process writes to."""
+    """Topics by name. `refresh` lists a directory of another process again."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
@@ -56,7 +56,7 @@ class Topics(Mapping[str, Topic]):
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._changes = 0  # of topics and their settings
-        self._rewrites = (-1, False)  # the number of changes, and `has_rewriting` after them
+        self._rewrites = (-1, False)  # a number of changes, and the value of `has_rewriting` then
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -95,7 +95,7 @@ class Topics(Mapping[str, Topic]):
         to be rewritten."""
         changes, found = self._rewrites
         if changes != self._changes:
-            changes = self._changes  # read first: a change in the meantime makes this outdated
+            changes = self._changes  # read first, so that a change meanwhile outdates the result
             configs = [append_config(topic.config, self._config) for topic in self.values()]
             found = any(one.codec is not None or one.magic < V2 for one in configs)
             self._rewrites = changes, found
@@ -132,8 +132,8 @@ class Topics(Mapping[str, Topic]):
     # --- changing them, in a directory of this broker
 
     def create(self, name: str, count: int, own: Mapping[str, str], now: int) -> Topic:
-        """Creates a topic with `count` partitions. `own`: its configuration; `now` in milliseconds:
-        a topic of the same name that is created at another time gets another id.
+        """Creates a topic with `count` partitions. `own`: its configuration. `now` in milliseconds
+        is part of the id, so a topic of the same name gets another id later.
 
         OSError, StorageError: the disk failed, and there is no topic."""
         with self.lock:
@@ -156,8 +156,8 @@ class Topics(Mapping[str, Topic]):
             _log_change(name, "given more partitions", partitions=len(topic.partitions))
 
     def delete(self, name: str) -> None:
-        """Removes a topic and all its records. Errors as those of `create`. Then some partitions
-        may be left, and are still a topic. A full disk is no error."""
+        """Removes a topic and all its records. Errors as those of `create`. After an error, the
+        topic exists with the remaining partitions. A full disk is no error."""
         with self.lock:
             topic = self._topics[name]
             left = dict(topic.partitions)
@@ -166,10 +166,11 @@ class Topics(Mapping[str, Topic]):
                     del left[index]
                     with partition.lock:
                         partition.leader = None
-                        partition.leader_epoch += 1  # a fetch that waits in it is answered now
+                        partition.leader_epoch += 1  # waiting fetches are answered now
                         self.log_dir.logs.delete(partition.name)
             except BaseException:
-                topic.partitions = left  # the same ones, as other threads may hold their locks
+                # The same objects, because other threads may hold their locks.
+                topic.partitions = left
                 self.refresh()
                 raise
             del self._topics[name]
@@ -207,28 +208,28 @@ class Topics(Mapping[str, Topic]):
                     logs.delete(partition)
             self.refresh()
             raise
-        # The directory is not listed: a change costs the same beside any number of topics.
+        # The directory is not listed, so a change costs the same with any number of topics.
         before = self._topics[name].partitions if name in self._topics else {}
         self._found(name, before | {one.partition: self._open(one) for one in made})
 
     # --- how
 
     def _found(self, name: str, partitions: dict[int, Partition]) -> None:
-        """A topic has these partitions."""
+        """Notes the partitions of a topic."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = self._topic(name, partitions)
         else:
             topic.partitions = partitions
-            if not self._config.is_writable:  # it may have been deleted and created again
+            if not self._config.is_writable:  # another process may have recreated it
                 with suppress(OSError, StorageError):
                     topic.id = _read_id(name, partitions)
         self._by_id[topic.id] = topic
         self._changes += 1
 
     def _may_be_repaired(self, partition: Partition) -> bool:
-        """Whether to open an offline partition again: another process writes there, and may have
-        repaired it."""
+        """Whether to open an offline partition again, because another process writes there and may
+        have repaired it."""
         return not self._config.is_writable and partition.log.offline_reason is not None
 
     def _open(self, name: TopicPartition) -> Partition:

@@ -65,7 +65,8 @@ class Chunk:
 
 
 class Converting:
-    """A conversion under way, which threads continue in turns. clients: ids of those that wait for it."""
+    """A conversion under way, which threads continue in turns. clients: that wait for it, by
+    id."""
 
     __slots__ = ("_is_busy", "_lock", "_waiting", "clients", "first", "keeping")
 

@@ -4,8 +4,8 @@ import time
 
 
 class Clock:
-    """Seconds since the epoch. It starts at the system's time and then counts elapsed time. It
-    never goes back, even if the system's clock is set."""
+    """Seconds since the epoch. The clock starts at the system's time, and then counts elapsed time.
+    So it never goes back, even if the system's clock is set."""
 
     def __init__(self) -> None:
         self._epoch = time.time() - time.monotonic()
@@ -14,5 +14,5 @@ class Clock:
         return self._epoch + time.monotonic()
 
     def shift(self) -> float:
-        """How many seconds the system's clock is ahead, because it was set."""
+        """Seconds by which the system's clock is ahead, because it was set."""
         return time.time() - self()

@@ -1,9 +1,9 @@
 """One client's connection: reads bytes until a request is complete, then writes its response.
 
-A request's buffer grows as its bytes arrive, whatever length it claims. Some KiB that arrive with a
-small request wait here until its response has been sent. Further bytes stay in the system or at the
-client. So responses keep their order. A client that does not read its responses costs the state of
-one response.
+A request's buffer grows as its bytes arrive, whatever length the request claims. A few KiB that
+arrive after a request wait here until the response has been sent. Further bytes stay in the system
+or at the client. So responses keep their order. A client that does not read its responses costs the
+state of one response.
 
 Nothing here blocks. The caller knows when a channel is readable or writable.
 
@@ -41,7 +41,7 @@ class Incoming:
     def __init__(self, size_max: int, memory: RequestMemory) -> None:
         self.size_max = size_max
         self._memory = memory
-        self._size: int | None = None  # None: the length has not arrived
+        self._size: int | None = None  # from the length field; None: it has not arrived
         self._buffer = bytearray(LENGTH_SIZE)
         self._filled = self._taken = 0
         self.is_begun = False  # a part of a request, or all of one, has arrived
@@ -70,7 +70,7 @@ class Incoming:
         return memoryview(self._buffer) if self._filled == self._size else None
 
     def begin(self, data: memoryview) -> None:
-        """Takes bytes that arrived together: less than FREE_SIZE, a part of a request.
+        """Takes bytes that arrived earlier: a part of a request, with less than FREE_SIZE bytes.
 
         Raises BadRequestError if the length is invalid."""
         while data:
@@ -82,7 +82,7 @@ class Incoming:
             data = data[count:]
 
     def release(self) -> None:
-        """Frees the frame, which is no longer needed. The next one may arrive."""
+        """Frees the frame when it is no longer needed. The next one may then arrive."""
         if self._size is None:
             return
         if self._taken:
@@ -92,7 +92,8 @@ class Incoming:
         self.is_begun = False
 
     def _grow(self) -> bool:
-        """Doubles the buffer, up to the request's size: never more than twice what has arrived."""
+        """Doubles the buffer, up to the request's size. So it never exceeds twice the received
+        bytes."""
         assert self._size is not None
         more = min(self._filled, self._size - self._filled)
         if not self._memory.take(self, more):
@@ -133,7 +134,8 @@ class Connection:
         self.channel = channel
         self.incoming = incoming
         self.place = place
-        self.exchange: Exchange | None = None  # from the request's last byte to its response's
+        # From the last byte of the request to the last byte of its response.
+        self.exchange: Exchange | None = None
         self.frame: memoryview | None = None  # a request that is not handled yet
         self.ahead = NOTHING  # bytes that arrived with the last request, not yet parsed
         self.send: ResponseSend | None = None  # the response while it is sent
@@ -142,30 +144,31 @@ class Connection:
         # When the current request, handshake or authentication began.
         self.request_started: float | None = None
         self.interest = 0  # the events that its selector waits for
-        self.is_tls = False  # its channel may hold bytes that the selector does not see
-        self.in_handshake = False  # of TLS
-        self.is_muted = False  # its requests wait, as the client exceeded its rate
-        self.authenticates = False  # it has to authenticate and has not yet
+        self.is_tls = False  # TLS may hold bytes that the selector does not see
+        self.in_handshake = False  # whether the TLS handshake is under way
+        self.is_muted = False  # its requests wait, because the client exceeded its rate
+        self.authenticates = False  # whether it must still authenticate
         self.waits_to_write = False
-        self.waits_for_more = False  # the system may hold its last response, to send more with it
+        self.waits_for_more = False  # the system may delay its last response, to send more with it
 
     @property
     def goes_on(self) -> bool:
-        """Whether the next request, or a part of it, is handled right after the one under way. Then
-        the system may hold the response, to send others with it, until `flush`."""
+        """Whether the next request, or a part of it, is handled right after the current one. Then
+        the system may delay the response until `flush`, to send others with it."""
         exchange = self.exchange
         if exchange is None or exchange.throttle or exchange.close_after_reply:
             return False
         return bool(self.ahead)
 
     def flush(self) -> None:
-        """No other response follows at once: the system sends what it holds."""
+        """Makes the system send delayed responses, because no other follows at once."""
         if self.waits_for_more:
             self.waits_for_more = False
             self.channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def mute(self) -> None:
-        """Its next request waits, as the client exceeded its rate. Its responses do not."""
+        """Delays its next request, because the client exceeded its rate. Responses are not
+        delayed."""
         self.is_muted = True
         self.flush()
 

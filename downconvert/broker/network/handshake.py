@@ -35,7 +35,8 @@ class Handshake:
         return not connection.in_handshake
 
     def settle(self, connection: Connection) -> None:
-        """Called once the client is known. It may send larger requests, and keeps its place."""
+        """Called once the client is identified. It may then send larger requests, and keeps its
+        place."""
         connection.authenticates = False
         connection.request_started = None
         connection.incoming.size_max = self._limits.request_size

@@ -1,8 +1,9 @@
 """One thread that serves connections: reads requests, handles them, sends responses.
 
-A connection's thread owns its exchange from the request's last byte to the response's. Others post
-events of an exchange to it. In each turn it handles posted events for a bounded time. It makes one
-write for each response under way, and looks for new requests in between.
+A connection's thread owns its exchange, from the last byte of the request to the last byte of the
+response. Other threads post the exchange's events to it. In each turn, the thread handles posted
+events for a bounded time. Then it makes one write for each response under way, and looks for new
+requests in between.
 
 Not here: a connection's start (handshake.py) and end (served_connections.py), listening."""
 
@@ -32,20 +33,19 @@ from .wake import Wake
 
 LOG: Final = log_of(__name__)
 SWEEP: Final = 1.0  # seconds between checks for connections that have taken too long
-WRITE_BUDGET: Final = 128 * KiB  # bytes of a response written before the clock is read again
-TURN_SIZE_MAX: Final = 256 * KiB  # the same if that takes a small part of a turn
-TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
-SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, too long for shorter waits
+WRITE_BUDGET: Final = 128 * KiB  # bytes written between two reads of the clock
+TURN_SIZE_MAX: Final = 256 * KiB  # likewise, if writing them takes a small part of a turn
+TURN: Final = 0.0005  # seconds of sending or working until new requests are read
+SOON: Final = 0.002  # seconds; selectors wait for whole milliseconds, too long for shorter waits
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
 
 
 class NetworkThread:
     """A selector, and the connections that it serves.
 
-    keeps_time: this thread wakes the owners of exchanges when their deadline has passed.
-    converting: threads to which connections move once a request takes long.
-    administration: the thread to which they move once they change topics. on_ticks: called with the
-    time about once a second."""
+    keeps_time: whether this thread wakes owners of exchanges at deadlines. converting: threads that
+    take over connections with a request that takes long. administration: the thread that takes over
+    connections that change topics. on_ticks: called with the time about once a second."""
 
     def __init__(self, serving: Serving, name: str) -> None:
         self.keeps_time = False
@@ -64,14 +64,14 @@ class NetworkThread:
         self._evicted: deque[Connection] = deque()
         self._done: deque[Exchange] = deque()
         self._sending: deque[Connection] = deque()  # with writable channels
-        self._waiting_for_memory: deque[Connection] = deque()  # with a request that found none
+        self._waiting_for_memory: deque[Connection] = deque()  # their requests need it
         self._pending: deque[Connection] = deque()  # with bytes already received
         self._served = ServedConnections(serving.broker, self._selector, serving.clock)
         self._handshake = Handshake(serving, self._served)
         self.muted = Muted()
-        self._ident = 0  # the thread's, once it runs
-        self._now = serving.clock()  # as it was after the last wait, request or write
-        self._until = 0.0  # when it reads the clock next, at the latest
+        self._ident = 0  # the thread's ident, once it runs
+        self._now = serving.clock()  # the time after the last wait, request or write
+        self._until = 0.0  # the latest time of the next read of the clock
         self._stop_by: float | None = None
         self._next_sweep = 0.0
 
@@ -85,12 +85,12 @@ class NetworkThread:
         self._wake.ring()
 
     def evict(self, connection: Connection) -> None:
-        """Another connection takes the place of this one, which has not logged in."""
+        """Another connection takes the place of this one, whose client has not logged in."""
         self._evicted.append(connection)
         self._wake.ring()
 
     def wake_by(self, deadline: float) -> None:
-        """Something is due at that time."""
+        """Wakes the thread at that time."""
         if deadline < self._until:
             self._ring()
 
@@ -107,7 +107,7 @@ class NetworkThread:
             self._thread.join()
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def _on_done(self, exchange: Exchange) -> None:
@@ -190,7 +190,7 @@ class NetworkThread:
             self._send_for(0.0)  # one write of a response per new request
 
     def _read_pending(self) -> None:
-        """Handles requests that have arrived, in turns: one of each, more while there is time."""
+        """Handles arrived requests: one of each connection, and more while there is time."""
         until = self._now + TURN
         while self._pending:
             for _ in range(len(self._pending)):
@@ -199,7 +199,7 @@ class NetworkThread:
                 return
 
     def _keep_time(self, now: float) -> float | None:
-        """The next deadline. None: nothing waits, or it is unknown."""
+        """The next deadline. None: there is none, or it is unknown."""
         try:
             return self._broker.keep_time(now)
         except Exception:
@@ -214,7 +214,7 @@ class NetworkThread:
             self._now = self._clock()
         self._broker.run_turn(self._owner, self._now)
         self._now = self._clock()
-        self._tell_timekeeper()  # the exchanges just handled may wait again
+        self._tell_timekeeper()  # the handled exchanges may have new deadlines
 
     def _tell_timekeeper(self) -> None:
         deadline = self._broker.purgatory.next_deadline()
@@ -226,7 +226,7 @@ class NetworkThread:
         while self._new and self._now < until:
             connection = self._new.popleft()
             self._served.add(connection)
-            is_moved = connection.frame is not None  # with a request, from another thread
+            is_moved = connection.frame is not None  # from another thread, with a request
             self._served.guarded(connection, self._handle if is_moved else self._served.watch)
             self._now = self._clock()
 
@@ -272,7 +272,7 @@ class NetworkThread:
             thread.take(connection)
 
     def _handle(self, connection: Connection) -> None:
-        """Handles the request. From here on there is an exchange, owned by this thread."""
+        """Handles the request. It gets an exchange, which this thread owns."""
         frame, connection.frame = connection.frame, None
         assert frame is not None
         exchange = connection.exchange = self._broker.handle(
@@ -289,8 +289,8 @@ class NetworkThread:
         self._tell_timekeeper()
 
     def _read_ahead(self, connection: Connection) -> None:
-        """Handles bytes that arrive before the last response is sent, or while the client is muted.
-        They are the next request, which waits where it is, or the end of the connection."""
+        """Handles an arrival before the last response is sent, or while the client is muted. It is
+        the next request, which must wait, or the end of the connection."""
         connection.check_open()
         self._served.watch(connection, reads=False)
 
@@ -300,11 +300,11 @@ class NetworkThread:
             connection = self._served.of(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
                 continue
-            if connection.send is None:  # else it would be here twice, as it is being sent
+            if connection.send is None:  # otherwise it is queued for sending already
                 self._served.guarded(connection, self._write)
 
     def _send_for(self, seconds: float) -> None:
-        """One write for each connection with bytes to send, in turns. At least one in all."""
+        """Makes one write for each connection with bytes to send, in turns. At least one in all."""
         until = self._now + seconds
         while self._sending:
             connection = self._sending.popleft()
@@ -325,7 +325,7 @@ class NetworkThread:
                 return
         more = connection.waits_for_more = connection.goes_on if connection.ahead else False
         size, until, before = WRITE_BUDGET, inf, -inf
-        while True:  # what fits into the socket's own buffer, while it is in the cache
+        while True:  # fills the socket's buffer while the data is in the CPU's cache
             written = send.write_to(connection.channel, size, more=more)
             now = self._now = self._clock()
             if written:
@@ -346,7 +346,7 @@ class NetworkThread:
             self._served.watch(connection, reads=False)
 
     def _finish(self, connection: Connection, now: float) -> None:
-        """The exchange has ended. The next request may come."""
+        """Ends the exchange. The next request may come."""
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
@@ -367,7 +367,7 @@ class NetworkThread:
             self._listen_to(connection)
 
     def _mute(self, connection: Connection, until: float) -> None:
-        """Handles no request of it until that time of the clock."""
+        """Handles no request of the connection until that time of the clock."""
         connection.mute()
         self.muted.add(connection.client.id, until)
         self._served.watch(connection)

@@ -1,4 +1,4 @@
-"""The connections of one thread: their selector events, and how each of them ends.
+"""The connections of one thread: their selector events, and their ends.
 
 An error in a step of one connection closes that connection and no other.
 
@@ -61,10 +61,10 @@ class ServedConnections:
         connection.interest = interest
 
     def guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """Runs a step of one connection. Any error closes that connection alone.
+        """Runs a step of one connection. Any error closes only that connection.
 
-        Does nothing for a connection that was closed or handed over in this turn: the selector's
-        events are as old as the turn."""
+        Does nothing for a connection that was closed or handed over since the turn began, because
+        the selector's events are from its beginning."""
         if self._by_client.get(connection.client.id) is not connection:
             return
         try:
@@ -114,12 +114,13 @@ class ServedConnections:
             connection.place.release()
 
     def evict(self, connection: Connection) -> None:
-        """Gives its place to another, unless it has logged in or has ended meanwhile."""
+        """Closes a connection that must give its place to another, unless it has logged in
+        meanwhile."""
         if self._by_client.get(connection.client.id) is connection:
             self.close(connection, End.REFUSED, EVICTED)
 
     def close_all(self) -> None:
-        """Ends all. The server stops."""
+        """Ends all connections when the server stops."""
         for connection in list(self._by_client.values()):
             self.close(connection, End.STOPPED, "the server stops, and it takes too long")
 

@@ -22,11 +22,11 @@ class Wake:
             self._writer.send(b"!")
 
     def drain(self) -> None:
-        """Takes the wake-ups. The thread looks for work after this call, not before it."""
+        """Clears the wake-ups. The thread must look for work after this call, not before it."""
         with suppress(BlockingIOError, InterruptedError):
             while self.reader.recv(1024):
                 pass
-        # Only now: a ring from here on writes another byte, which wakes the thread again.
+        # After the read, so that a later ring writes another byte and wakes the thread again.
         self._is_rung = False
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Whether the disk has room for producers' records: `/readyz` reports a full disk.
 
-A disk is full from the first write that found no room until one succeeds. Without writes, none
-would ever succeed. So some time after the last failure, free space is checked.
+A disk counts as full from the first write without room until a write succeeds. If no producer
+writes any more, no write can succeed. So some time after the last failure, free space is checked.
 
 Not here: noticing that a disk is full (storage/disk/fence.py)."""
 
@@ -21,7 +21,7 @@ class DiskRoom:
         self._failed_at = 0.0
 
     def failure(self, now: float) -> str | None:
-        """Why producers are refused for lack of room. None: they are not. Call it often."""
+        """Why the disk has no room for producers' records. None: it has room. Call it often."""
         count = self._log_dir.full_count
         if count != self._count:
             self._count, self._failed_at = count, now

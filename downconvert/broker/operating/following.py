@@ -1,7 +1,8 @@
 """Follows a directory that another broker writes to: its topics and its high watermarks.
 
-That broker writes its high watermarks every few seconds. Records after them may be lost when it
-loses its leadership, so they are not shown. If it has never written any, the log's end counts.
+That broker writes its high watermarks every few seconds. Records above them are not shown, because
+they may be lost when that broker loses its leadership. If there is no high watermark, the log's end
+counts.
 
 Not here: the log's end, which is read on each request (storage)."""
 
@@ -20,18 +21,19 @@ Stamp: TypeAlias = tuple[int, int]
 class Following:
     """Keeps a read-only broker up to date with the broker that writes the directory.
 
-    beyond_high_watermark: uncommitted records are shown, too."""
+    beyond_high_watermark: whether uncommitted records are shown, too."""
 
     def __init__(self, broker: Broker, *, beyond_high_watermark: bool = False) -> None:
         self._broker = broker
         self._beyond = beyond_high_watermark
         self._ends: dict[tuple[str, int], int] = {}
-        # Topics that were made again, and the file that may still have the offsets from before.
+        # Recreated topics, each with the stamp of the file that may still have the old high
+        # watermarks.
         self._outdated: dict[str, Stamp] = {}
 
     def refresh(self, now: float) -> None:
-        """Reads the directory again. Fetches that wait for new records are answered. Call it about
-        once a second. Files that cannot be read now keep their last state."""
+        """Reads the directory again, and notifies waiting fetches. Call it about once a second. For
+        files that cannot be read now, the last state stays."""
         broker = self._broker
         try:
             self._refresh_topics(now)
@@ -61,7 +63,8 @@ class Following:
             self._forget_high_watermarks(gone & topics.keys())
 
     def _forget_high_watermarks(self, made_again: set[str]) -> None:
-        """Their offsets are noted again when the other broker writes them the next time."""
+        """Forgets the high watermarks of recreated topics until the other broker writes the file
+        again."""
         stamp = self._stamp()
         if stamp is None:
             return

@@ -1,8 +1,8 @@
 """Checks the files of the logs that a broker writes, once a second.
 
-The file of an active segment may be moved away or replaced while it is written. Later appends could
-not be read again, so the partition is offline from then on. Files without appends are closed: a
-broker may have ten thousand partitions.
+Somebody may move or replace the file of an active segment. Later appends could then not be read, so
+the partition is taken offline. Files without appends are closed, because a broker may have ten
+thousand partitions.
 
 Not here: retention by age and size (maintenance.py)."""
 
@@ -18,8 +18,8 @@ from records.logged import log_of
 
 LOG: Final = log_of(__name__)
 STAMP: Final = Struct("<QQQ")  # of a file: time, size, inode
-IDLE_MAX: Final = 30.0  # seconds without an append after which files are closed
-RELEASED_MAX: Final = 100  # logs to close in one look: each is flushed before
+IDLE_MAX: Final = 30.0  # seconds without an append until files are closed
+RELEASED_MAX: Final = 100  # logs that one look closes, because each is flushed first
 
 
 class LogFiles:
@@ -27,7 +27,7 @@ class LogFiles:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
-        self._open: dict[Partition, tuple[int, float]] = {}  # its end, and since when
+        self._open: dict[Partition, tuple[int, float]] = {}  # the log's end, seen since when
 
     def look(self, now: float) -> None:
         """Takes partitions offline if their files were moved or replaced, and closes idle ones.
@@ -41,8 +41,8 @@ class LogFiles:
         self._close_idle(written, now)
 
     def _check(self, partitions: list[Partition]) -> None:
-        """Checks all of them by one call. Those that seem changed are checked once more, each under
-        its lock: this process may have rolled or truncated it."""
+        """Checks all partitions by one call. Those that seem changed are checked again under their
+        locks, because this process may have rolled or truncated the log."""
         files = [partition.log.writer.active for partition in partitions]
         least = [file.position for file in files]  # bytes, at this moment
         stamps = file_stamps([os.fsencode(file.segment.location()) for file in files])

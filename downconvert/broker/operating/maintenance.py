@@ -4,9 +4,9 @@ One thread, at a bounded rate: Kafka's `log.retention.check.interval.ms`, `log.c
 and `log.cleaner.io.max.bytes.per.second`. Each change to a partition is one line in the server's
 log.
 
-Settings are those of the topic. A directory of another broker does not contain its topics'
-settings, and nothing is removed by guess. So logs of topics that were neither created nor
-configured here stay as they are. Internal topics are compacted, as everywhere.
+The settings of each topic apply. A directory from another broker does not contain its topics'
+settings, and data is never removed by guess. So logs of topics that were neither created nor
+configured here stay as they are. Internal topics are always compacted.
 
 Not here: choosing and doing the work (storage/cleaning/maintenance.py)."""
 
@@ -40,14 +40,14 @@ SLEEP_MIN: Final = 0.001  # seconds, so that threads with waiting clients come f
 AFTER_DEFECT: Final = 1.0  # seconds
 
 COMPACTED: Final = set(INTERNAL_TOPICS)
-METADATA: Final = "__cluster_metadata"  # a controller's. It removes what its snapshots contain
+METADATA: Final = "__cluster_metadata"  # a controller's log, which the controller itself truncates
 INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * MiB)}
-OURS: Final = 5  # the version of ids of topics created here. Kafka's brokers use version 4
+OURS: Final = 5  # the UUID version of topic ids created here; Kafka's brokers use 4
 CLEANS_UP: Final = {"cleanup.policy", "retention.ms", "retention.bytes"}
 
 
 def log_config(topic: Topic, defaults: LogConfig) -> LogConfig:
-    """How a topic's logs are written and cleaned up. `defaults` apply to settings it lacks."""
+    """The log settings of a topic. Settings that it does not have are taken from `defaults`."""
     internal = INTERNAL if topic.name in COMPACTED else {}
     return LogConfig.of({**internal, **topic.config}, defaults)
 
@@ -69,7 +69,7 @@ class Maintenance:
         self._logs: dict[TopicPartition, tuple[Partition, storage.Maintenance]] = {}
         self._turns: deque[TopicPartition] = deque()
         self._unclean: dict[TopicPartition, str] = {}  # why the cleaner skips a log
-        self._unknown: set[str] = set()  # topics that were already logged
+        self._unknown: set[str] = set()  # topics with unknown settings, already logged
         self._next_round = self._next_expiry = 0.0
         metrics = broker.metrics
         self._rolled = metrics.counter("rolled_segments", "Segments rolled by their age.")
@@ -89,11 +89,12 @@ class Maintenance:
         self._metrics = (*counted, self._cleaned_bytes, self._recopied_bytes, unclean)
 
     def step(self, now: float) -> float:
-        """One step of one log. Returns the seconds until the next, by the rate and the interval."""
+        """Does one step of one log. Returns the seconds until the next step, by the rate and the
+        interval."""
         if self._turns:
             name = self._turns.popleft()
             has_more, size = self._step_of(name, now)
-            if has_more:  # one log after the other: cleaning holds a log's keys in memory
+            if has_more:  # one log at a time, because the cleaner holds its keys in memory
                 self._turns.appendleft(name)
             return max(SLEEP_MIN, size / self._config.log_cleaner_io_max_bytes_per_second)
         if now < self._next_round <= now + self._interval:  # else the clock was set back
@@ -106,7 +107,7 @@ class Maintenance:
         """Abandons the work under way."""
         for _, work in self._logs.values():
             work.close()
-        for metric in self._metrics:  # another process may maintain these logs later
+        for metric in self._metrics:  # another process may take over these logs
             self._broker.metrics.registry.unregister(metric)
 
     # --- how
@@ -160,7 +161,8 @@ class Maintenance:
             LOG.info("%s: %d producers have expired", partition.name, count)
 
     def _step_of(self, name: TopicPartition, now: float) -> tuple[bool, int]:
-        """Whether the log has more to do, and about how many bytes were read."""
+        """Does a step. Returns whether the log needs more steps, and about how many bytes were
+        read."""
         partition, work = self._logs[name]
         topic = self._broker.topics.get(name.topic)
         if topic is None or topic.partitions.get(name.partition) is not partition:
@@ -198,7 +200,7 @@ class Maintenance:
                 self._recopied_bytes.inc(done.count.bytes_out)
 
     def _failed(self, partition: Partition, error: Exception) -> None:
-        """The cleaner skips a log that it cannot read until the broker restarts, as in Kafka. Other
+        """As in Kafka, the cleaner skips a log that it cannot read until the broker restarts. Other
         logs are still cleaned."""
         if partition.log.offline_reason is None:  # else it was already logged
             if partition.name not in self._unclean:

@@ -123,7 +123,7 @@ class Metrics:
         counts[labels] = counts.get(labels, 0.0) + 1.0
 
     def finished(self, exchange: Exchange, now: float | None) -> None:
-        """A request was answered, whether or not the response was sent. `now` in seconds, by the
+        """A request was answered, even if the response could not be sent. `now` in seconds, by the
         clock of its arrival; None if its client has gone."""
         name, send, row = exchange.request.name, exchange.send, exchange.row
         if now is None and send is None:
@@ -154,7 +154,7 @@ class Metrics:
     def _sent_converted(
         self, client: Client, api: str, records: Sequence[tuple[str, Send]]
     ) -> None:
-        """Converted records were sent, or as many of them as will be."""
+        """Converted records were sent, perhaps only a part of them."""
         seconds = temporary = 0.0
         converted = 0
         for topic, send in records:
@@ -179,7 +179,7 @@ class Metrics:
         self._temporary_memory.add("Produce", temporary_bytes)
 
     def _labels_of(self, client: Client) -> Labels:
-        """The labels of a client's series. They stay the same until it uses another client id."""
+        """The labels of a client's series. They change only if it uses another client id."""
         if client.labels is None:
             client.labels = self._clients.of(client.client_id[:NAME_MAX], client.address)
         return client.labels

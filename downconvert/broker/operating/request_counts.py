@@ -17,7 +17,7 @@ from downconvert.serving.series import BUCKETS
 
 from .tallies import histogram
 
-NO_VERSION: Final = -1  # of requests that are answered without being accepted
+NO_VERSION: Final = -1  # for requests that were answered but not accepted
 
 
 class RequestRow:
@@ -29,7 +29,7 @@ class RequestRow:
         self.received = 0
         self.received_bytes = 0
         self.sent_bytes = 0
-        # One count for each bucket of latencies and one above them, and then the sum of seconds.
+        # A count for each bucket of latencies, a count above them, and the sum of seconds.
         self.seconds = [0.0] * (len(BUCKETS) + 2)
 
     def answered(self, seconds: float) -> None:
@@ -43,7 +43,7 @@ class RequestCounts(Collector):
 
     def __init__(self, prefix: str, into: CollectorRegistry) -> None:
         self._prefix = prefix
-        # Rows by API and version, by thread as in Tally. The caller must bound the number of
+        # By thread, as in Tally: rows by API and version. The caller must bound the number of
         # versions.
         self.by_thread: defaultdict[int, defaultdict[tuple[str, int], RequestRow]] = defaultdict(
             lambda: defaultdict(RequestRow)

@@ -1,8 +1,8 @@
 """Log lines about clients: one for each connection's end, and for each refusal.
 
-Lines at WARNING are few: beyond a limit per second they are only counted. A line's `fields` have
-the same content as JSON. With DEBUG each request has a line with its client and its work. Repeated
-refusals of a client have lines only with DEBUG.
+Lines at WARNING are limited per second. Beyond the limit they are only counted. A line's `fields`
+have its content for JSON. At DEBUG, each request has a line with its client and its work. Repeated
+refusals of a client have lines only at DEBUG.
 
 Not here: the destination of the lines (the command)."""
 
@@ -34,7 +34,7 @@ REFUSALS: Final = {
 def log_end(
     lines: LineBudget, client: Client, end: End, why: str, seconds: float, now: float
 ) -> None:
-    """A connection has ended after this time. `now` in seconds, by the clock of `lines`."""
+    """A connection has ended. `now` in seconds, by the clock of `lines`."""
     fields = _fields_of(client) | {
         "reason": end.value,
         "requests": client.requests,

@@ -1,7 +1,6 @@
 """Cheap counters: each thread has its own, and a scrape adds them up.
 
-A counter of the Prometheus client takes a lock and four calls each time. Counting takes one call
-here.
+A counter of the Prometheus client needs a lock and four calls for each event. Here it is one call.
 
 Not here: requests (request_counts.py), which events are counted (metrics.py)."""
 
@@ -24,9 +23,9 @@ class Tally(Collector):
 
     def __init__(self, name: str, what: str, labels: tuple[str, ...], into: CollectorRegistry):
         self._family = name, what, None, labels
-        # Counts by labels, by thread. A thread that counts several things at once adds to its own.
-        # The system may reuse the number of an ended thread. The new thread then continues the old
-        # counts.
+        # By thread: counts by labels. A thread that counts many events at once may add to its own
+        # counts. The system may reuse the ident of an ended thread; the new thread then continues
+        # the old counts.
         self.by_thread: defaultdict[int, dict[Labels, float]] = defaultdict(dict)
         into.register(self)
 
@@ -94,8 +93,8 @@ class Distribution(Collector):
 def histogram(
     name: str, what: str, label: str, limits: tuple[float, ...], sums: dict[str, list[float]]
 ) -> HistogramMetricFamily:
-    """A histogram by one label. `sums`: the count of each bucket and of what is above them, and
-    then the sum of the values."""
+    """A histogram by one label. `sums`: the count of each bucket, the count above them, and the sum
+    of the values."""
     family = HistogramMetricFamily(name, what, labels=(label,))
     names = [*map(repr, limits), "+Inf"]
     for value, (*counts, total) in sums.items():

@@ -1,9 +1,9 @@
 """A broker as a follower: it fetches from one leader.
 
-No I/O: `request` returns the bytes of the next request, `response` takes the bytes of its answer.
-Where the logs diverge, by the leader's answer about the replica's last epoch, the replica first
-truncates what the leader does not have, and then appends [KIP-595]. Answers are untrusted bytes. An
-answer that no longer fits the replica's state is ignored.
+There is no I/O: `request` returns the bytes of the next request, `response` takes the bytes of its
+answer. The leader checks the replica's last epoch and says where the logs diverge. The replica
+first truncates there, and then appends [KIP-595]. Answers are untrusted bytes. An answer that no
+longer fits the replica's state is ignored.
 
 Not here: the choice of the leader (replica_manager.py), and connections to it."""
 
@@ -50,8 +50,8 @@ class _Asked:
 
 
 class Follower:
-    """The partitions that `leader` leads and `broker` has a replica of. One request at a time: if
-    the connection is lost, the next request replaces the open one."""
+    """The partitions that `leader` leads and of which `broker` has a replica. There is one request
+    at a time. If the connection is lost, the next request replaces it."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Follower:
         self._asked: dict[tuple[bytes, int], _Asked] = {}
         self._asked_start: dict[tuple[str, int], _Asked] = {}
         self._not_before: dict[Partition, float] = {}
-        self._lost: set[Partition] = set()  # the leader's log does not have their offset
+        self._lost: set[Partition] = set()  # their offset is outside of the leader's log
 
     def request(self, now: float) -> bytes | None:
         """The next request's bytes, without their length; None: nothing to request."""
@@ -86,7 +86,8 @@ class Follower:
     def response(self, data: memoryview, now: float) -> None:
         """Takes the answer to the last request, without its length.
 
-        BadRequestError: it is no such answer, and the connection to the leader must be closed."""
+        BadRequestError: the bytes are no such answer, so the connection to the leader must be
+        closed."""
         if self._asked_start:
             self._take_starts(self._parsed(ApiKey.ListOffsets, LIST_OFFSETS_VERSION, data), now)
             return
@@ -190,7 +191,8 @@ class Follower:
                 partition.append_from_leader(data, result.high_watermark)
                 partition.follow_start(result.log_start_offset)
         except (RecordsError, StorageError, OSError, ValueError):
-            # Damaged in transit, or the disk is full: it is fetched again after the backoff.
+            # The records were damaged in transit, or the disk is full. They are fetched again after
+            # the backoff.
             self._not_before[partition] = now + BACKOFF
         if before != (partition.end_offset, partition.high_watermark):
             self._broker.purgatory.notify(partition.key)
@@ -211,7 +213,7 @@ class Follower:
                         continue
                     if result.offset > one.offset:
                         partition.restart_at(result.offset)
-                    else:  # the divergence is unknown: committed records stay
+                    else:  # the point of divergence is unknown, so committed records stay
                         partition.truncate(EpochEnd(NO_EPOCH, -1))
                 except (StorageError, OSError):
                     continue

@@ -1,7 +1,7 @@
 """Leader epochs of a log: which offsets were written under which leader, and where logs diverge.
 
 A log's epochs are pairs of an epoch and the first offset written in it. From a replica's last epoch
-and log end a leader finds up to where their logs are the same. The replica truncates what follows.
+and log end, a leader finds the end of their logs' common part. The replica truncates the rest.
 [KIP-101, KIP-279, KIP-595; LeaderEpochFileCache]
 
 Not here: where epochs are stored (storage), the requests (handlers/offset_for_leader_epoch.py)."""
@@ -27,7 +27,7 @@ UNKNOWN: Final = EpochEnd(NO_EPOCH, -1)
 
 
 def epochs_of(log: Log) -> Sequence[EpochEntry]:
-    """The epochs in the checkpoint beside a log; none for logs of brokers without epochs."""
+    """The epochs in a log's checkpoint. Empty for logs of brokers without epochs."""
     if log.is_writable:
         return log.writer.epochs
     try:
@@ -43,8 +43,8 @@ def latest(epochs: Sequence[EpochEntry]) -> int:
 def end_of(epochs: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
     """The largest epoch that is not above `epoch`, and where it ends.
 
-    UNKNOWN: the epoch is above all known ones. If all known ones are above it, the epoch itself and
-    the offset where the first of them begins."""
+    UNKNOWN: the epoch is above all known ones. If it is below all known ones: the epoch itself, and
+    the offset where the first known one begins."""
     if not epochs or epoch == NO_EPOCH or epoch > latest(epochs):
         return UNKNOWN
     if epoch == latest(epochs):
@@ -57,9 +57,9 @@ def end_of(epochs: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
 def divergence(
     epochs: Sequence[EpochEntry], log_end: int, offset: int, last_epoch: int
 ) -> EpochEnd | None:
-    """Where the log of a replica with this end and last epoch diverges from ours; None: nowhere.
+    """Where a replica's log with this end and last epoch diverges from this log; None: nowhere.
 
-    UNKNOWN: its epoch is above all epochs known here."""
+    UNKNOWN: the replica's epoch is above all epochs of this log."""
     end = end_of(epochs, last_epoch, log_end)
     if end == UNKNOWN or end.epoch < last_epoch or end.end_offset < offset:
         return end
@@ -71,7 +71,7 @@ def truncation(
 ) -> int:
     """The offset to which a replica truncates its log, from the leader's point of divergence.
 
-    If the replica never had the epoch that the leader names, it may have to ask again."""
+    If the replica never had the epoch that the leader names, it may have to ask once more."""
     if diverging.epoch == NO_EPOCH or diverging.end_offset < 0:
         return min(high_watermark, log_end)
     own = end_of(epochs, diverging.epoch, log_end)

@@ -3,8 +3,8 @@
 A follower that fetches from an offset has everything below it. The high watermark is the lowest log
 end of the replicas in sync, and never decreases while the leader stays. A replica that lags for
 longer than replica.lag.time.max.ms leaves the ISR, and one that has caught up joins it, after the
-controller has agreed. Until then a joining replica counts already, and a leaving one still counts.
-[Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
+controller has agreed. Before the controller agrees, a joining replica counts already, and a leaving
+one still counts. [Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
 
 Times are in seconds of the broker's clock.
 
@@ -22,7 +22,7 @@ NO_BROKER_EPOCH: Final = -1
 class Leadership:
     """The controller's decision about a partition. `version` increases with every change.
 
-    alive: the replicas with live brokers. No other one joins the ISR."""
+    alive: the replicas with live brokers. Only these may join the ISR."""
 
     leader: int | None
     leader_epoch: int
@@ -49,7 +49,7 @@ class IsrChange:
 class Replica:
     """A follower, from the view of its leader."""
 
-    caught_up: float  # when it last had everything up to the leader's log end
+    caught_up: float  # the last time when it had everything up to the leader's log end
     end_offset: int = NO_OFFSET
     broker_epoch: int = NO_BROKER_EPOCH
     _fetched: float = NEVER
@@ -101,9 +101,9 @@ class Replicas:
         self._followers[replica_id].fetches(offset, leader_end, now, broker_epoch)
 
     def high_watermark(self, known: int, leader_end: int, now: float, isr_min: int) -> int:
-        """The current high watermark. It is never less than `known`, the last one.
+        """The current high watermark. It never falls below `known`, the previous one.
 
-        A replica that has caught up counts, too: it is about to join the ISR."""
+        A replica that has caught up counts, too, because it is about to join the ISR."""
         if len(self.isr) < isr_min:
             return known
         offset, counted = leader_end, self.maximal_isr
@@ -140,15 +140,15 @@ class Replicas:
         return self._asked
 
     def settle(self, leadership: Leadership) -> None:
-        """Applies the controller's decision, about a proposal or of its own."""
+        """Applies a decision of the controller, whether or not a proposal led to it."""
         if leadership.version > self.version:
             self.isr, self.version, self._asked = leadership.isr, leadership.version, None
             self._alive = leadership.alive
 
     def refuse(self, change: IsrChange) -> None:
-        """The controller has refused a proposal, knowing all that the leader knew.
+        """The controller has refused a proposal, although it has the same state as the leader.
 
-        Not to be called if the controller did not answer. It may have agreed, so the proposal
+        Do not call this if the controller did not answer. It may have agreed, so the proposal
         counts until the next decision."""
         if self._asked is change:
             self._asked = None

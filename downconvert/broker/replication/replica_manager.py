@@ -1,7 +1,7 @@
 """The replicas of a broker: which ones it leads, which leaders it follows, and its ISR proposals.
 
-A driver with a network (for now the simulator) passes in the controller's decisions. It carries
-the followers' bytes to their leaders, and proposals of ISRs to the controller.
+A driver with a network (for now the simulator) passes the controller's decisions in. It carries
+followers' requests to their leaders, and ISR proposals to the controller.
 
 Not here: one partition (partition.py, replica.py), one followed leader (follower.py)."""
 
@@ -62,7 +62,7 @@ class Replication:
             del self.followers[gone]
 
     def _admit(self, ids: set[int]) -> None:
-        """Lets later connections be those of followers with these ids, because the controller has
+        """Lets later connections fetch as followers with these ids, because the controller has
         named these brokers."""
         access = self.broker.guard.access
         if not ids <= access.follower_ids:
@@ -80,9 +80,10 @@ class Replication:
         return found
 
     def note_high_watermarks(self) -> None:
-        """Writes them where they are found after a restart. Kafka does so every five seconds.
+        """Writes the high watermarks to the checkpoint, for the next start. Kafka does so every
+        five seconds.
 
-        OSError, StorageError: the disk. The last ones that were noted are still there."""
+        OSError, StorageError: the disk failed. The earlier checkpoint is unchanged."""
         topics = self.broker.topics
         found = {partition.name: partition.high_watermark for partition in topics.partitions()}
         topics.log_dir.note_high_watermarks(found)
@@ -90,7 +91,7 @@ class Replication:
     def _await_controller(self) -> None:
         try:
             noted = self.broker.topics.log_dir.high_watermarks
-        except CorruptFileError:  # they are found again as followers fetch
+        except CorruptFileError:  # high watermarks are found again as followers fetch
             noted = {}
         for partition in self.broker.topics.partitions():
             partition.await_controller(noted.get(partition.name, 0))

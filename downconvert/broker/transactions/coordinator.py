@@ -1,14 +1,15 @@
-"""The transaction coordinator: which producer may write in which transaction, and how these end.
+"""The transaction coordinator decides which producer may write, and ends transactions.
 
-Every step is stored in `__transaction_state` before it takes effect. That decides whether a
-transaction is committed. Markers follow at once or, after a crash or if a partition takes none,
-later. So a transaction is complete in all its partitions, or in none.
+Every step is stored in `__transaction_state` before it takes effect. The stored state decides
+whether a transaction is committed. Markers follow at once, or later after a crash or if a partition
+cannot take them. So a transaction ends in the same way in all its partitions.
 
 The rules are those of Kafka's TransactionCoordinator, for clients that add partitions themselves
-(before KIP-890's second part). One intended difference: a producer that starts while another's
-transaction is open has it aborted and is answered at once. In Kafka it must retry.
+(before KIP-890's second part). One difference is intended. If a producer starts while another's
+transaction is open, that transaction is aborted and the producer is answered at once. In Kafka the
+producer must retry.
 
-Locks: a partition's lock may be held when `check_batch` is called, so that takes none. The
+Locks: `check_batch` takes no lock, because its caller may hold a partition's lock. The
 coordinator's lock is not held while markers are written.
 
 Not here: the states (internal_topics/transaction.py), the log (state_topic.py), timers
@@ -68,11 +69,12 @@ class Transactions:
         self._time_of_day = time_of_day
         self._counts = counts
         self.lock = Lock()  # held while a state changes
-        # Values are replaced as a whole, so they can be read without the lock.
+        # Values are replaced, never changed, so they can be read without the lock.
         self._kept = topic.read() if config.is_writable else {}
-        self._ending: set[str] = set()  # a thread is writing their markers
-        self._stuck: set[str] = set()  # their markers cannot be written, which is logged
-        self.on_change: Callable[[float], None] = lambda _: None  # called when there is something
+        self._ending: set[str] = set()  # ids whose markers a thread is writing
+        self._stuck: set[str] = set()  # ids whose markers cannot be written, already logged
+        # Called when there are transactions.
+        self.on_change: Callable[[float], None] = lambda _: None
         counts.watch(lambda: sum(one.is_open for one in self.all().values()))
         self._log_open()
 
@@ -91,7 +93,7 @@ class Transactions:
         return self._topic.count
 
     def refusal(self) -> str | None:
-        """Why this broker coordinates no transactions; None: it does."""
+        """Why this broker coordinates no transactions. None: it does."""
         if not self._config.is_writable:
             return "this broker only reads"
         alone = (self._config.node_id,)
@@ -144,8 +146,8 @@ class Transactions:
         expected: tuple[int, int] | None,
         now: float,
     ) -> tuple[int, int]:
-        """InitProducerId: returns a producer's id and epoch, which fence all other producers of
-        the transactional id. Their open transaction is aborted.
+        """InitProducerId: returns a producer's id and epoch, which fence all other producers of the
+        transactional id. An open transaction is aborted.
 
         expected: the id and epoch that the producer has, if it continues after an error.
         ApiError: it may not; OSError, StorageError: the disk failed."""
@@ -160,7 +162,7 @@ class Transactions:
             expected = None
         with self.lock:
             one = self._kept.get(transactional_id, one)
-            if one.is_open:  # markers are being written, or another producer was faster
+            if one.is_open:  # its markers are being written, or another producer was faster
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             self._check_expected(one, expected)
             one = self._bumped(one, timeout_ms, expected, self._time_of_day.ms(now))
@@ -263,7 +265,7 @@ class Transactions:
             return
         producer_id, epoch = expected
         is_current = producer_id == one.producer_id and epoch in (one.epoch, one.last_epoch)
-        # Its epochs were exhausted, and it did not get the answer with its new id.
+        # Its epochs were exhausted, and the answer with its new id was lost.
         is_previous = producer_id == one.previous_producer_id and epoch == one.last_epoch
         if not (is_current or is_previous):
             raise self._fenced(one, Producer(one.transactional_id, producer_id, epoch))
@@ -310,7 +312,8 @@ class Transactions:
         self._complete(one.transactional_id, now)
 
     def _complete(self, transactional_id: str, now: float) -> None:
-        """Writes the markers of a prepared transaction, and stores when all are written."""
+        """Writes the markers of a prepared transaction. When all are written, stores that it is
+        complete."""
         with self.lock:
             one = self._kept.get(transactional_id)
             if one is None or not one.is_prepared or transactional_id in self._ending:
@@ -337,7 +340,8 @@ class Transactions:
             self._stuck.discard(transactional_id)
 
     def _store(self, one: Transaction, now: float) -> None:
-        """ApiError: it is not in the log, and nothing has changed. The caller holds the lock."""
+        """Stores a state. ApiError: that failed, and nothing has changed. The caller holds the
+        lock."""
         code = self._topic.store(one, now)
         if code:
             raise ApiError(code)
@@ -362,5 +366,5 @@ class Transactions:
 
 
 def _short(one: Transaction) -> str:
-    """An id as log lines name it."""
+    """An id, shortened for log lines."""
     return ascii(one.transactional_id[:100])

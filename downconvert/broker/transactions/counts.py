@@ -20,7 +20,7 @@ class Outcome(StrEnum):
 
 
 class Counts:
-    """In the metrics of one broker. Thread-safe."""
+    """The counts in the metrics of one broker. Thread-safe."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._begun = metrics.counter("transactions_begun", "Transactions that were begun.")
@@ -37,7 +37,7 @@ class Counts:
         )
 
     def watch(self, count: Callable[[], int]) -> None:
-        """Sets the function that counts the open ones at each scrape."""
+        """Sets the function that counts open transactions at each scrape."""
         self._open.set_function(count)
 
     def begun(self) -> None:
@@ -47,5 +47,5 @@ class Counts:
         self._ended.labels(outcome.value).inc()
 
     def fenced(self) -> None:
-        """A request, or a batch, had an old epoch."""
+        """Counts a request or a batch with an old epoch."""
         self._fenced.inc()

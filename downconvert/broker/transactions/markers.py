@@ -1,4 +1,4 @@
-"""Markers: how each partition of a transaction learns whether it was committed.
+"""Markers tell each partition of a transaction whether it was committed.
 
 Not here: when they are due (coordinator.py), their effect on logs
 (storage/producers/producer_state.py)."""
@@ -31,11 +31,11 @@ class Markers:
     def write(
         self, one: Transaction, coordinator_epoch: int, now: int
     ) -> dict[TopicPartition, Exception]:
-        """Ends a prepared transaction in all its partitions. Returns those that cannot take a
-        marker now, and why. `now` in milliseconds.
+        """Writes the markers of a prepared transaction. Returns the partitions that cannot take one
+        now, each with the reason. `now` in milliseconds.
 
-        A second marker changes nothing, so after a crash all may be written again. A deleted
-        partition needs none."""
+        A second marker changes nothing, so after a crash all markers may be written again. A
+        deleted partition needs no marker."""
         failed: dict[TopicPartition, Exception] = {}
         for name in sorted(one.partitions):
             partition = self._topics.partition(name.topic, name.partition)

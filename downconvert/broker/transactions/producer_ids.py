@@ -1,8 +1,7 @@
-"""Ids for idempotent producers. None is given out twice, even after a crash.
+"""Ids for idempotent producers. No id is given out twice, even after a crash.
 
-They come from blocks. The end of a block is written to disk before any of its ids is given out.
-Each node has a range of its own. Ids that a log here already has, from an earlier broker of the
-directory, are skipped.
+Ids come from blocks. The end of a block is written to disk before any of its ids is given out. Each
+node has its own range. Ids that an earlier broker has left in logs of this directory are skipped.
 
 Not here: the producers' sequence numbers (sequences.py)."""
 
@@ -17,7 +16,7 @@ from downconvert.storage.errors import CorruptFileError
 
 FILE_NAME: Final = "producer-ids"
 BLOCK_SIZE: Final = 1000  # as Kafka's
-NODE_SHIFT: Final = 40  # bits of the ids of one node
+NODE_SHIFT: Final = 40  # bits of an id below the node's number
 
 
 class ProducerIds:

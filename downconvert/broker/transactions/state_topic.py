@@ -43,7 +43,8 @@ class StateTopic(InternalTopic):
                     continue
                 if index == self.partition_of(transactional_id):
                     own.add(transactional_id)
-                elif transactional_id in own:  # left there when the topic had fewer partitions
+                # An older state, from when the topic had fewer partitions.
+                elif transactional_id in own:
                     continue
                 _take(transactional_id, record, found)
 
@@ -51,7 +52,7 @@ class StateTopic(InternalTopic):
         return found
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """The leader epoch of the id's partition, which is in markers."""
+        """The leader epoch of the id's partition, which markers contain."""
         partition = dict(self.partitions()).get(self.partition_of(transactional_id))
         return 0 if partition is None else partition.leader_epoch
 

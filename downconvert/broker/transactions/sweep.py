@@ -30,7 +30,8 @@ class Sweep:
         self._is_armed = False
         transactions.on_change = lambda now: self._arm(now, now + self._interval)
         if transactions.all():
-            self._arm(-1.0, 0.0)  # at the first call of the purgatory: the time is not known here
+            # Due at the first call of the purgatory, because the time is unknown here.
+            self._arm(-1.0, 0.0)
 
     def _run(self, now: float) -> None:
         try:
@@ -39,7 +40,7 @@ class Sweep:
             if self._next_expiry is None or now >= self._next_expiry:
                 self._next_expiry = now + self._expiry_interval
                 self._transactions.expire(now)
-        finally:  # after a defect, too: else no transaction would time out any more
+        finally:  # also after an unexpected error, so that transactions still time out
             with self._lock:
                 self._is_armed = False
             if self._transactions.all():

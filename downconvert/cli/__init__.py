@@ -1,7 +1,7 @@
 """The command `downconvert`.
 
-Not here: the command itself (app.py). This file must load even if packages that the command needs
-are missing."""
+Not here: the command itself (app.py). This file must load even without the packages that the
+command needs."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Advice for an error on a terminal: words that follow the error's own.
+"""Advice for an error on a terminal, added to the error's own text.
 
 Not here: the errors (records.errors)."""
 

@@ -1,4 +1,4 @@
-"""The command's group. It finds requested subcommands, and turns every error into one line.
+"""The command's group. It runs subcommands, and turns every error into one line.
 
 Exit codes: 0 done · 1 a check failed · 2 bad input or a wrong option · 130 Ctrl-C · 141 the
 output's reader has gone.
@@ -21,8 +21,8 @@ from .failure import CommandError, in_words
 from .invocation import PROGRAM
 from .lazy_group import Entry, lazy_group
 
-# Names of modules, not imports, because experiments are on a higher floor than this package. Only
-# an extra installs the packages kafka and pyspark.
+# Modules are named, not imported, because experiments are on a higher floor than this package. Only
+# extras install the packages kafka and pyspark.
 COMMANDS: Final = {
     "doctor": Entry("downconvert.cli.doctor", "Find the clients that Kafka 4 would break."),
     "gateway": Entry("downconvert.cli.gateway", "Let old clients use a Kafka 4 cluster.", "kafka"),
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes standard output once more at its end, but there is no reader.
+        # Python flushes standard output once more at exit, which would fail without a reader.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:
@@ -132,18 +132,18 @@ def _open_standard_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123 - for the whole process
     if isinstance(sys.stdout, TextIOWrapper):
-        # A terminal without UTF-8 cannot show every client's name.
+        # A terminal without UTF-8 cannot show all names of clients.
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _completed() -> int:
-    """Answers a shell with its completion script, or with the possible next words."""
+    """Prints a shell's completion script, or the possible next words."""
     return shell_complete(app, {}, PROGRAM, COMPLETION, os.environ[COMPLETION])
 
 
 def _check_not_empty(arguments: Sequence[str]) -> None:
-    """UsageError: an argument, or the value of an option, is empty, perhaps from an unset variable.
-    (An empty path would mean the current directory.)"""
+    """UsageError: an argument or the value of an option is empty, perhaps from an unset variable.
+    An empty path would mean the current directory."""
     for before, argument in pairwise(("", *arguments)):
         named = EMPTY_OPTION.fullmatch(argument)
         if named is not None or not argument:
@@ -152,7 +152,7 @@ def _check_not_empty(arguments: Sequence[str]) -> None:
 
 
 def _invoked(arguments: Sequence[str]) -> int:
-    """Runs the group without `app.main`, which prints its own texts for Ctrl-C and a broken
+    """Runs the group without `app.main`, because that prints its own texts for Ctrl-C and a broken
     pipe."""
     _check_not_empty(arguments)
     try:

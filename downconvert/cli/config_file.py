@@ -1,7 +1,7 @@
 """`--config FILE`: options of a command as TOML, beside the file's other settings.
 
-An option has its name on the command line, without the leading dashes and with `_` for `-`. Options
-on the command line override environment variables, and these override the file.
+The name of an option is that of the command line, without the leading dashes and with `_` for `-`.
+Options on the command line override environment variables, which override the file.
 
 Not here: the meaning of other settings (access/settings.py, gateway/settings.py), the line of an
 error (setting_lines.py)."""
@@ -31,7 +31,7 @@ class ConfigFile:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def where(self, message: str, section: int | None = None) -> str:
-        """The line that an error is about; empty: none is known. `section`: of [[clusters]]."""
+        """The line with an error. Empty if it is not known. `section`: of [[clusters]]."""
         if self.path is None:
             return ""
         try:
@@ -40,7 +40,7 @@ class ConfigFile:
             return ""
 
     def differing(self, later: "ConfigFile") -> tuple[str, ...]:
-        """The options that a later reading of the file sets differently."""
+        """The names of options with other values in a later version of the file."""
         names = self.options.keys() | later.options.keys()
         return tuple(
             sorted(one for one in names if self.options.get(one) != later.options.get(one))
@@ -48,8 +48,8 @@ class ConfigFile:
 
 
 def config_option(*names: str) -> Callable[[Command], Command]:
-    """The option `--config` for a command whose file may set these options. Without names, the file
-    may set all options, and rights."""
+    """The option `--config`. `names`: the options that the file may set; without names, it may set
+    all options, and rights."""
 
     def callback(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
         found = ConfigFile() if path is None else read(context, path, names)
@@ -69,7 +69,7 @@ def config_option(*names: str) -> Callable[[Command], Command]:
 
 
 def config_file() -> ConfigFile:
-    """The content of the running command's file at the start."""
+    """The file of the running command, as it was at the start."""
     found = click.get_current_context().meta[KEPT]
     assert isinstance(found, ConfigFile)
     return found

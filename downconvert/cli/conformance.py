@@ -110,7 +110,7 @@ def conformance(
 
 
 def _access(security: ClusterSecurity, sasl: str | None, username: str | None) -> Access:
-    """Uses TLS if any of its files is named. CommandError: a file is invalid, or half is
+    """Uses TLS if any of its files is named. CommandError: a file is invalid, or another setting is
     missing."""
     if security.key_file is not None and security.cert_file is None:
         raise CommandError("--key needs --cert, the certificate that it belongs to")

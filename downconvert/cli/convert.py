@@ -75,7 +75,7 @@ def convert(
                     file.write(piece)
                     step("convert", pieces.stats.bytes_in, log.size)
         except RecordsError as error:
-            if not pieces.stats.bytes_out:  # nothing to write, so OUT is not made
+            if not pieces.stats.bytes_out:  # OUT is not created if there is nothing to write
                 raise CommandError(f"{source}: {error}{advice(error)}") from None
             damage = error
         stats = pieces.stats

@@ -21,8 +21,8 @@ SHOWN_MAX: Final = 200  # clients; --json and --html have more
 
 def print_report(clients: Sequence[Client], release: str, problems: Sequence[str]) -> None:
     """Prints a block for each client that some release refuses, the number of these clients, and
-    the problems of reading. Lines are wrapped at the terminal's width. In a file each statement is
-    a line."""
+    the problems of reading. Lines are wrapped at the terminal's width. In a file, each statement is
+    one line."""
     console = output()
     refused = [client for client in clients if client.refused]
     for client in refused[:SHOWN_MAX]:
@@ -68,7 +68,7 @@ def _block(client: Client, release: str) -> Iterator[tuple[str, str]]:
 def newly_broken(
     keys: Collection[ClientKey], census: Census, release: str, reported: set[tuple[str, str, str]]
 ) -> Iterator[str]:
-    """A line for each client among these that would break and was not reported before."""
+    """A line for each of these clients that would break and was not reported before."""
     found = {key[:3] for key in keys} - reported
     uses = [(key, use) for key, use in census if key[:3] in found] if found else []
     for client in diagnose(uses, release):

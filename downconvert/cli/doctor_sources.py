@@ -46,7 +46,7 @@ class Source:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether it has no request, and a problem was found."""
+        """Whether it has problems and no request."""
         return not self._requests and bool(self._evidence.problems.counts)
 
     def problems(self) -> Iterator[str]:
@@ -80,8 +80,8 @@ class Source:
         return S_ISREG(os.fstat(self._file.fileno()).st_mode)
 
     def _is_another(self) -> bool:
-        """Whether the log was rotated: the name now belongs to another file, or this file was
-        cut."""
+        """Whether the log was rotated: the name belongs to another file, or the file was
+        truncated."""
         here = os.fstat(self._file.fileno())
         if here.st_size < os.lseek(self._file.fileno(), 0, os.SEEK_CUR):
             return True

@@ -1,6 +1,7 @@
 """`downconvert dump`: prints segments, batch by batch and record by record.
 
-Damage is reported and skipped if possible: the next batch begins where the damaged one's size says.
+Damage is reported, and skipped if possible: the next batch begins after the size that the damaged
+batch states.
 
 Not here: the form of a line (dump_lines.py)."""
 

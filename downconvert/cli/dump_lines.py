@@ -88,7 +88,8 @@ class TextLines:
         return f"{self._paint('|', _DIM)} {' '.join(parts)}"
 
     def _readable(self, data: bytes | None) -> str:
-        """Text if it is valid text, else hexadecimal digits. It is cut, unless all is requested."""
+        """Text if it is valid text, else hexadecimal digits. Long data is cut, unless all is
+        requested."""
         if data is None:
             return "null"
         head = data if self._full else data[: 4 * SHOWN_MAX]

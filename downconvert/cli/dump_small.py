@@ -1,4 +1,4 @@
-"""The small files of a segment and of a broker: their entries as lines, and wrong index entries.
+"""Shows the small files of a segment and of a broker as lines, and finds wrong index entries.
 
 Not here: reading the files (storage)."""
 
@@ -28,7 +28,7 @@ def small_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def small_file_lines(path: Path, *, as_json: bool) -> Iterator[str]:
-    """An entry a line, like Kafka's own dump tool or as JSON."""
+    """One line for each entry, like Kafka's own dump tool or as JSON."""
     if not as_json:
         yield f"Dumping {path}"
     for entry in dump_entries(path):
@@ -39,7 +39,7 @@ def small_file_lines(path: Path, *, as_json: bool) -> Iterator[str]:
 
 
 def index_problems(paths: Sequence[Path]) -> Iterator[str]:
-    """The problems of the indexes of the segments to which `paths` belong."""
+    """The problems in the indexes of these segments."""
     segments: dict[tuple[Path, int], None] = {}
     for path in paths:
         name = parse_file_name(path.name)

@@ -1,5 +1,4 @@
-"""Advice for missing packages: the packages that the distribution needs, and the extras that
-install the others.
+"""Advice for missing packages: which the distribution needs, and which extra installs the others.
 
 Not here: the texts of other errors (failure.py)."""
 
@@ -7,11 +6,11 @@ from typing import Final
 
 DISTRIBUTION: Final = "lazy-downconvert"
 
-# Import names. `pip install lazy-downconvert` installs these. They are missing only if the project
-# runs from its source, or the environment is broken.
+# Import names of packages that `pip install lazy-downconvert` installs. They are missing only if
+# the project runs from its source, or if the environment is broken.
 ALWAYS: Final = frozenset({"click", "cramjam", "crc32c", "lz4", "rich", "xxhash", "zstandard"})
 
-# The extra that installs each of the others. Two extras install `numpy`.
+# The extra that installs each other package. Two extras install `numpy`.
 EXTRA_OF: Final = {
     "Crypto": "tiered",
     "deltalake": "delta",
@@ -32,8 +31,8 @@ EXTRA_OF: Final = {
 
 
 def words_for(module: str) -> str | None:
-    """One line for a module that cannot be imported. None if no extra installs it, which is a
-    defect."""
+    """One line for a module that cannot be imported. None if neither the distribution nor an extra
+    installs it, which is a defect."""
     package = module.split(".")[0]
     if package in ALWAYS:
         return f"{package} is missing: pip install {DISTRIBUTION}"

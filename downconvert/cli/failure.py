@@ -30,8 +30,7 @@ _SYSTEM: Final = {
 
 
 def in_words(error: Exception) -> str | None:
-    """One line for an error that input or the system can cause; None for a defect of this
-    program."""
+    """One line for an error from the input or the system. None for a defect of this program."""
     if isinstance(error, CommandError):
         return str(error)
     # Imported only after a failure, because help must not wait for codecs.
@@ -72,7 +71,7 @@ def no_partitions(directory: object) -> CommandError:
 
 def reason(error: Exception) -> str:
     """Why a URL could not be read, without Python's names of errors."""
-    from urllib.error import HTTPError, URLError  # 30 ms, which help would wait for
+    from urllib.error import HTTPError, URLError  # takes 30 ms, which --help need not wait
 
     if isinstance(error, HTTPError):
         return f"the server says {error.code} {error.reason}"

@@ -1,8 +1,8 @@
 """`downconvert gateway`: serves old clients in front of a cluster that no longer accepts their
 requests.
 
-Not here: the gateway (gateway), how it runs from its start to its end (gateway_run.py), the report
-of clients of old versions (gateway_report.py)."""
+Not here: the gateway (gateway), running it (gateway_run.py), the report of old clients
+(gateway_report.py)."""
 
 import os
 from dataclasses import replace
@@ -220,7 +220,7 @@ def gateway(
     from .gateway_run import logs, run
 
     def wrong(file: ConfigFile, error: ConfigError) -> CommandError:
-        """The error with the line of the file that it is about."""
+        """The error, with the line of the file where it is."""
         if isinstance(error, SectionError):
             return CommandError(f"{error}{file.where(error.reason, error.section)}")
         return CommandError(f"{error}{file.where(str(error))}")
@@ -251,7 +251,7 @@ def gateway(
     context = click.get_current_context()
 
     def read_again() -> tuple[dict[str, GatewayConfig], tuple[str, ...]]:
-        """The settings, and the options that have others now and wait for a restart."""
+        """The current settings, and the options that have changed and need a restart."""
         later = file if config is None else read_file(context, config, AT_START)
         return built(later), file.differing(later)
 

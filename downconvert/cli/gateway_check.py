@@ -1,4 +1,4 @@
-"""`downconvert gateway --check`: prints the meaning of the settings, rule by rule, without a
+"""`downconvert gateway --check`: prints the meaning of the settings, rule by rule, and starts no
 gateway.
 
 Not here: printing rules (rules_shown.py)."""
@@ -19,7 +19,7 @@ from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
 
 def show(clusters: Mapping[str, GatewayConfig], *, as_json: bool) -> None:
-    """Prints settings that are right, but for files that are named: ConfigError."""
+    """Prints valid settings. ConfigError: a file that they name cannot be used."""
     meanings = []
     for number, (name, config) in enumerate(clusters.items()):
         with cluster_named(name, number):

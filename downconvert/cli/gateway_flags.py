@@ -5,7 +5,7 @@ Not here: the options (gateway.py), the meaning of settings (gateway/settings.py
 from typing import Any, Final
 
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
-# Settings with the same names as options. An empty one, perhaps from an unset variable, is an
+# Settings with the same names as options. An empty value, perhaps from an unset variable, is an
 # error.
 FLAGS: Final = (
     *("listen", "advertise", "advertise_without_name"),
@@ -28,7 +28,7 @@ def settings_of(flags: dict[str, Any]) -> dict[str, Any]:
             "networks",
             "proxy_networks",
         )
-        if flags[name] is not None  # an empty list is an error
+        if flags[name] is not None  # an empty list is kept, because it is an error
     }
     if "spool_dir" in given:
         settings["spool_dir"] = given["spool_dir"]

@@ -21,8 +21,8 @@ STORE_SECONDS: Final = 60.0
 
 
 class History:
-    """The dates of the file and of this run, by cluster. `path` None: nothing is stored.
-    CommandError: the file is of no use."""
+    """The dates in the file and of this run, by cluster. `path` None: nothing is stored.
+    CommandError: the file cannot be used."""
 
     def __init__(self, path: Path | None, clusters: Iterable[str] = (ONLY,)) -> None:
         self._path = path
@@ -41,14 +41,14 @@ class History:
             raise CommandError(f"--history {path}: no file can be written in {path.parent}")
 
     def page(self, rows: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
-        """For programs: with what the running gateway has seen."""
+        """The history for programs. `rows`: what the running gateway has seen."""
         for name, seen in rows.items():
             self._clusters[name].last.join(seen)
         pages = {name: one.page() for name, one in self._clusters.items()}
         return pages[ONLY] if pages.keys() == {ONLY} else {CLUSTERS: pages}
 
     def store(self, rows: Mapping[str, Iterable[Row]]) -> None:
-        """Writes the file, all of it or nothing. A failure is logged, and tried again."""
+        """Writes the file atomically. A failure is logged, and the next call tries again."""
         page = self.page(rows)
         if self._path is None:
             return
@@ -56,7 +56,7 @@ class History:
             with whole_file(self._path) as file:
                 file.write(json.dumps(page).encode())
                 file.flush()
-                os.fsync(file.fileno())  # a name without content could stay after a power failure
+                os.fsync(file.fileno())  # or a power failure could leave an empty file
         except OSError as error:
             if not self._has_failed:
                 LOG.warning("%s: the history cannot be written: %s", self._path, error)
@@ -66,14 +66,15 @@ class History:
 
 
 class _Seen:
-    """When old versions were seen last in one cluster. `since`: when the gateway began to look."""
+    """When old versions were last seen in one cluster. `since`: the beginning of the
+    observation."""
 
     def __init__(self, since: float) -> None:
         self.since = since
         self.last = LastOld()
 
     def add(self, page: Mapping[str, Any]) -> None:
-        """Adds what the file says."""
+        """Adds the dates in a file."""
         self.since = min(self.since, float(page["since"]))
         self.last.join((str(a), str(b), float(c)) for a, b, c in page["rows"])
 
@@ -82,5 +83,5 @@ class _Seen:
 
 
 def pages_of(page: Mapping[str, Any]) -> dict[str, Any]:
-    """The pages of the clusters in a file or in an answer of `/history`, by their names."""
+    """The pages of a file or of an answer of `/history`, by the clusters' names."""
     return dict(page[CLUSTERS]) if CLUSTERS in page else {ONLY: page}

@@ -1,4 +1,4 @@
-"""Reports the clients that use old versions, from a gateway's counts, as a table, JSON or a
+"""Reports the clients that use old versions, by a gateway's counts, as a table, as JSON or as a
 page."""
 
 import json
@@ -32,7 +32,8 @@ GROUP_COLUMNS: Final = (
     *("old clients", "requests", "translated"),
     *("first seen", "last seen", "last old"),
 )
-KEY: Final = ("client_id", "software", "address")  # what makes rows those of one client
+# Rows that are equal in these columns belong to one client.
+KEY: Final = ("client_id", "software", "address")
 TOPIC_COLUMNS: Final = ("topic", "principal", "last old", "ago")
 BY_TOPIC: Final = "topic"
 AGES: Final = (  # the first release that sends Fetch in this version
@@ -44,7 +45,8 @@ AGES: Final = (  # the first release that sends Fetch in this version
 
 
 def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: bool) -> None:
-    """Prints the counts of all gateways together, and writes them to `html`. `by`: the grouping."""
+    """Prints the sums over all gateways, and writes them to `html`, if given. `by`: the
+    grouping."""
     if by == BY_TOPIC:
         _show_topics([_fetched(url, "history") for url in urls], as_json=as_json)
         return
@@ -71,7 +73,7 @@ def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: boo
 
 
 def merged_rows(every: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rows of several gateways as those of one. Clusters stay apart."""
+    """Merges the rows of several gateways. Rows of different clusters stay separate."""
     from downconvert.gateway.session.census import merged
 
     clusters: dict[str | None, list[dict[str, Any]]] = {}
@@ -86,7 +88,7 @@ def merged_rows(every: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def _show_topics(fetched: list[dict[str, Any]], *, as_json: bool) -> None:
-    """When can the gateway be removed? For each cluster."""
+    """Shows for each cluster when the gateway can be removed."""
     from downconvert.gateway.clusters import CLUSTERS, ONLY
 
     from .gateway_history import pages_of
@@ -154,7 +156,7 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _age(rows: list[dict[str, Any]], key: tuple[str, ...]) -> str:
-    """The software of a client that does not name it, by the versions of its fetches."""
+    """Guesses the software of a client that does not name it, by the versions of its fetches."""
     fetches = [
         row["version"]
         for row in rows
@@ -193,7 +195,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _names_clusters(clients: list[dict[str, Any]]) -> list[str]:
-    """The column for clusters, if clients have one."""
+    """The column for clusters, if rows have one."""
     return [CLUSTER] if any(client[CLUSTER] for client in clients) else []
 
 
@@ -207,8 +209,7 @@ def _need(count: int, total: int, what: str = "client") -> str:
 
 
 def _with_old_tls(clients: list[dict[str, Any]]) -> str:
-    """The clients with a version of TLS that is not safe any more [RFC 8996]; empty if there are
-    none."""
+    """A line about clients with unsafe versions of TLS [RFC 8996]. Empty if there are none."""
     names = [client["client"] for client in clients if client["tls"]]
     return f"TLS 1.0 or 1.1, which is not safe: {', '.join(names)}." if names else ""
 

@@ -1,6 +1,6 @@
-"""Runs gateways for `downconvert gateway`: one, or one for each cluster, until a signal ends them.
+"""Runs a gateway for each cluster, until a signal ends them.
 
-Not here: the options and what they mean (gateway.py), the gateway itself (gateway)."""
+Not here: the options (gateway.py), the gateway itself (gateway)."""
 
 import json
 import logging
@@ -54,9 +54,9 @@ def run(
     *,
     as_json: bool,
 ) -> None:
-    """Serves until SIGINT or SIGTERM. `read_again`: the settings as they are now, and the options
-    that wait for a restart. `log`: sets up logging, for a cluster's own processes too, and returns
-    what ends that. CommandError: it cannot start."""
+    """Serves until SIGINT or SIGTERM. `read_again`: returns the current settings, and the changed
+    options that need a restart. `log`: sets up logging, also in the processes of a cluster, and
+    returns a function that ends it. CommandError: a gateway cannot start."""
     context = click.get_current_context()
     kept = History(history, clusters)
     context.call_on_close(log())
@@ -96,7 +96,7 @@ def _serve(
     reload: Callable[[], None],
     announce: Callable[..., None],
 ) -> None:
-    """Waits for the end. Says of each cluster when it has answered, and keeps the history."""
+    """Waits for the end. Announces each cluster when it has answered, and stores the history."""
     waiting, stored = dict(gateways), monotonic()
     while (noted := signals.wait(LOOK_SECONDS if waiting else STORE_SECONDS)) <= {AGAIN}:
         if noted:
@@ -110,7 +110,7 @@ def _serve(
 
 
 def _stop(gateways: Gateways) -> None:
-    """Stops all at the same time: each waits for its requests under way."""
+    """Stops all gateways at the same time, because each waits for its current requests."""
     with ThreadPoolExecutor(len(gateways), "stop") as pool:
         list(pool.map(lambda one: one.stop(), gateways.values()))
 
@@ -118,8 +118,8 @@ def _stop(gateways: Gateways) -> None:
 def logs(
     audit: Path | None, cluster: str = ONLY, *, as_json: bool, level: int
 ) -> Callable[[], None]:
-    """Sets up logging in this process. `cluster`: the only one that the process serves.
-    Returns what ends that. CommandError: the file of the audit cannot be written."""
+    """Sets up logging in this process, and returns a function that ends it. `cluster`: the only
+    cluster of the process. CommandError: the file of the audit cannot be written."""
     stack = ExitStack()
     if audit is not None:
         try:
@@ -148,7 +148,7 @@ def _announce(
     is_ready: bool,
     as_json: bool,
 ) -> None:
-    """Two lines, at the start and when the cluster has answered: where clients connect."""
+    """Prints two lines: at the start, and when the cluster has answered, where clients connect."""
     address, config = running.address, running.config
     if as_json:
         line: dict[str, Any] = {} if name == ONLY else {CLUSTER: name}

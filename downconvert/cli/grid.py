@@ -1,8 +1,8 @@
 """A table on the terminal, with names on the left and numbers on the right.
 
 Nothing is ever cut off. If a terminal is too narrow, cells are wrapped, and names are folded. If
-even the words of the other columns do not fit, each row becomes a block of lines. Without a
-terminal, for example in a file, each row is a line.
+the words of the other columns do not fit even then, each row becomes a block of lines. Without a
+terminal, for example in a file, each row is one line.
 
 Not here: the contents (the subcommands)."""
 
@@ -13,8 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-FILE_WIDTH: Final = 10_000  # characters: wider than any table
-NAME_WIDTH: Final = 12  # characters: names are folded to at least this
+FILE_WIDTH: Final = 10_000  # characters; wider than any table
+NAME_WIDTH: Final = 12  # characters, at least, of folded names
 GAP: Final = 3  # characters between two columns
 
 
@@ -52,7 +52,7 @@ def print_table(table: Table, console: Console | None = None) -> None:
 
 
 def _width_min(table: Table) -> int:
-    """The narrowest console that shows every word of all columns but the first in one piece."""
+    """The narrowest width at which no word is broken, except in the first column."""
     width = NAME_WIDTH
     for column in table.columns[1:]:
         words = chain(str(column.header).split(), *(str(cell).split() for cell in column.cells))

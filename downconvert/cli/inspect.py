@@ -1,5 +1,5 @@
-"""`downconvert inspect`: the contents of a broker's directory, and the features that old clients
-would miss.
+"""`downconvert inspect`: shows the contents of a broker's directory, and what old clients would
+miss.
 
 Not here: inspecting a log (storage), converting it (downconvert)."""
 
@@ -79,7 +79,7 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
                 if cost_to is not None:
                     topic.cost = topic.cost or Cost(cost_to)
                     _add_cost(topic.cost, log)
-            except (RecordsError, OSError) as error:  # the others can still be inspected
+            except (RecordsError, OSError) as error:  # other logs can still be inspected
                 topic.found.add(Inspection(partitions=1, damages=[f"{name}: {error}"]))
     if as_json:
         click.echo(json.dumps({"topics": {n: _as_json(t) for n, t in topics.items()}}))
@@ -92,7 +92,7 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
 
 
 def _logs(directory: Path) -> Iterator[tuple[str, Callable[[], Log]]]:
-    """Topics, each with a function that opens the log of one partition."""
+    """Yields a topic and a function that opens the log, for each partition."""
     if any(directory.glob("*.log")):
         path = directory.resolve()
         partition = parse_partition(path.name)

@@ -1,7 +1,7 @@
 """A group of subcommands. Each has its own file, which is loaded when the subcommand runs.
 
-The group's help and shell completion read one line for each subcommand from here, and load none of
-the files. Not here: the list of subcommands (app.py, spark.py)."""
+For help and shell completion, the group has one line for each subcommand, and loads no files. Not
+here: the list of subcommands (app.py, spark.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from .failure import CommandError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A subcommand: its module, its line in the help, and a package that it needs and only an extra
-    installs."""
+    """A subcommand: its module, its line in the help, and the package from an extra that it needs,
+    if any."""
 
     module: str
     summary: str
@@ -32,7 +32,7 @@ class Entry:
 
 
 class LazyGroup(click.Group):
-    """`entries`: subcommands by name. The function in the module has the same name with
+    """`entries`: subcommands by name. The function in the module has that name, with
     underscores."""
 
     entries: Mapping[str, Entry] = {}
@@ -77,8 +77,8 @@ def lazy_group(entries_by_name: Mapping[str, Entry]) -> type[LazyGroup]:
 
 
 def _unavailable(name: str, summary: str, words: str) -> click.Command:
-    """Stands in for a command whose packages are not installed. It accepts any arguments, and
-    states what to install."""
+    """Replaces a command whose packages are not installed. It accepts any arguments, and says what
+    to install."""
 
     def refuse() -> None:
         raise CommandError(words)

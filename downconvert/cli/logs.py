@@ -19,8 +19,9 @@ INDENT: Final = "    "  # before each line of a trace
 
 
 class Lines(logging.Formatter):
-    """A line for each record, and more lines for a trace. No line begins with text from a client or
-    another server. It begins with the cluster, if the gateway serves several."""
+    """A line for each record, and more lines for a traceback. No line begins with text from a
+    client or another server. If the gateway serves several clusters, the message begins with the
+    cluster."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)
@@ -33,7 +34,7 @@ class Lines(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is that of `logging`
-        """The traceback of an exception. Its text may come from outside."""
+        """The traceback of an exception, indented, because its text may come from clients."""
         lines = super().formatException(ei).splitlines()
         return "\n".join(f"{INDENT}{shown(line, LINE_MAX)}" for line in lines)
 
@@ -85,8 +86,8 @@ def keep_audit(path: Path) -> Callable[[], None]:
 def show_logs(
     names: Sequence[str], *, as_json: bool, level: int = logging.INFO
 ) -> Callable[[], None]:
-    """Prints these loggers and their children on standard error. Returns a function that ends this
-    with the command."""
+    """Prints the lines of these loggers and their children on standard error. Returns a function
+    that ends this."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if as_json else Lines())
     logs = [logging.getLogger(name) for name in names]

@@ -63,7 +63,7 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
 
 
 def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery | str]]:
-    """The partitions' names, each with the result, or the reason why nothing was done."""
+    """Yields each partition's name with the result, or with the reason why nothing was done."""
     if _is_partition(directory):
         path = written_partition(directory)
         with Log.open(path, writable=True, verify_all=everything) as log:

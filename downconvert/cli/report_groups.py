@@ -84,7 +84,7 @@ class Group:
 
 
 def grouped(rows: list[dict[str, Any]], by: str) -> list[Group]:
-    """The groups, beginning with those that send the gateway the most requests."""
+    """The groups, sorted by how many of their requests need the gateway."""
     groups: dict[str, Group] = {}
     for row in rows:
         name = GROUPED_BY[by](row) or NONE

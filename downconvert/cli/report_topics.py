@@ -1,5 +1,5 @@
-"""Shows when the gateway can be removed: for each topic and principal, the last time of an old
-version.
+"""Shows when the gateway can be removed, by the last time of an old version for each topic and
+principal.
 
 Not here: the current old clients (report_groups.py)."""
 
@@ -15,8 +15,8 @@ NO_TOPIC: Final = "(no topic)"
 
 
 def joined(pages: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Merges the pages of several gateways. Each row gets its latest date. The merged page begins
-    when the last gateway began to look."""
+    """Merges the pages of several gateways. Each row gets its latest date. The observation begins
+    with that of the gateway that began last."""
     rows: dict[tuple[str, str], float] = {}
     since = 0.0
     for page in pages:
@@ -30,7 +30,8 @@ def joined(pages: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def lines(page: dict[str, Any], now: float) -> list[tuple[str, ...]]:
-    """Rows of a table: topic, principal, the last time it was seen, and how long ago that was."""
+    """Rows of a table: topic, principal, the last time of an old version, and how long ago that
+    was."""
     return [
         (topic or NO_TOPIC, principal or NONE, _when(seconds), _ago(now - seconds))
         for topic, principal, seconds in page["rows"]
@@ -38,7 +39,7 @@ def lines(page: dict[str, Any], now: float) -> list[tuple[str, ...]]:
 
 
 def conclusion(page: dict[str, Any], now: float) -> str:
-    """One sentence."""
+    """The conclusion, in one sentence."""
     since, last = page["since"], page["last_old"]
     if last is None or last < since:
         begun = f"{_when(since)}, when the gateway began to look"

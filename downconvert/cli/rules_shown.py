@@ -1,4 +1,4 @@
-"""The output of `--check` of `gateway` and `serve`: the meaning of settings, and the rights of each
+"""The output of `--check` of `gateway` and `serve`: what the settings mean, and the rights of each
 rule.
 
 Not here: the meaning of a rule (access/meaning.py)."""
@@ -22,8 +22,8 @@ def rules_of(
     credentials: Any = None,
     more: Callable[[Any], dict[str, str]] = lambda _: {},
 ) -> list[dict[str, Any]]:
-    """The rules, and one row for clients that match no rule. `access`, `credentials`: those of such
-    clients. `more`: the meaning of credentials."""
+    """A row for each rule, and one for clients that match no rule. `access`, `credentials`: of such
+    clients. `more`: describes credentials."""
     rules = [
         _shown(f"rule {number}", meaning.of_clients(rule), rule.access, more(rule.credentials))
         for number, rule in enumerate(identities.rules, start=1)

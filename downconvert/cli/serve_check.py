@@ -1,4 +1,5 @@
-"""`downconvert serve --check`: prints the meaning of the settings, rule by rule, without a broker.
+"""`downconvert serve --check`: prints the meaning of the settings, rule by rule, and starts no
+broker.
 
 Not here: printing rules (rules_shown.py)."""
 
@@ -12,12 +13,12 @@ from downconvert.access.guard import Guard
 
 from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
-SHOWN: Final = ("directory", "listen")  # always; others if changed
+SHOWN: Final = ("directory", "listen")  # always shown; other settings only if changed
 LEFT_OUT: Final = ("config", "check", "as_json")
 
 
 def show(context: click.Context, guard: Guard, *, as_json: bool) -> None:
-    """Prints settings that are right."""
+    """Prints valid settings."""
     settings = {
         name.replace("_", " "): _text(value)
         for name, value in sorted(context.params.items(), key=lambda one: one[0] not in SHOWN)

@@ -26,8 +26,8 @@ LOG: Final = log_of("downconvert.access")
 
 @dataclass(frozen=True, slots=True)
 class GuardFiles:
-    """The named files. `config`: reads the command's own file. Its settings besides options are
-    those of `access`."""
+    """The files that options name. `config`: reads the command's own file, which may have the
+    settings of `access`, too."""
 
     access: Path | None
     users: Path | None
@@ -40,7 +40,7 @@ class GuardFiles:
         object.__setattr__(self, "_at_start", self.config())
 
     def read(self) -> tuple[Guard, SSLContext | None]:
-        """CommandError: a file is unusable. OSError: it cannot be read."""
+        """Reads the files. CommandError: a file cannot be used. OSError: it cannot be read."""
         try:
             guard = self._guard()
             if self.users is not None:
@@ -53,7 +53,7 @@ class GuardFiles:
 
     def read_again(self, server: Server) -> None:
         """Applies the current files to later connections. Open connections do not change. If a file
-        is unusable, nothing changes, and the reason is logged."""
+        cannot be used, nothing changes, and the reason is logged."""
         try:
             waiting = self._at_start.differing(self.config())
             guard, tls = self.read()

@@ -1,6 +1,6 @@
-"""The texts of `downconvert serve`'s options for topics.
+"""Parses the options of `downconvert serve` for topics.
 
-Not here: texts of other options (server_options.py), using them (serve.py)."""
+Not here: other options (server_options.py), using the values (serve.py)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,7 +12,7 @@ from .values import Callback, parsed
 
 
 def parse_topic_config(text: str) -> tuple[str, str, str]:
-    """Reads `topic:key=value`. ValueError: the text has another form, or the setting or its value
+    """Parses `topic:key=value`. ValueError: the text has another form, or the setting or its value
     is invalid."""
     topic, colon, setting = text.partition(":")
     key, equals, value = setting.partition("=")

@@ -1,6 +1,6 @@
-"""The options that `downconvert serve` and `downconvert gateway` share, and their texts.
+"""The options that `downconvert serve` and `downconvert gateway` share, and parsing them.
 
-Nothing here imports the broker, which a gateway does not need. Not here: topics' settings
+This file does not import the broker, which a gateway does not need. Not here: topics' settings
 (serve_options.py), logging (logs.py)."""
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ PORT_MAX: Final = 65_535
 
 
 def parse_address(text: str | None) -> tuple[str, int] | None:
-    """Reads `host:port`. An IPv6 address may have brackets. ValueError."""
+    """Parses `host:port`. An IPv6 address may have brackets. ValueError."""
     if text is None:
         return None
     host, _, port = text.rpartition(":")
@@ -29,7 +29,8 @@ def parse_address(text: str | None) -> tuple[str, int] | None:
 
 
 def parse_rule(text: str) -> RecodeRule:
-    """Reads `lz4=gzip:magic0`, optionally with `topic=PATTERN` and `client=PATTERN`. ValueError."""
+    """Parses `lz4=gzip:magic0`, optionally with `topic=PATTERN` and `client=PATTERN`.
+    ValueError."""
     patterns: dict[str, str] = {}
     recode: dict[str, str] = {}
     for part in text.split(","):

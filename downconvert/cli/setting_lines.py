@@ -1,4 +1,4 @@
-"""Finds the line of an error in a file of settings. The error names the setting.
+"""Finds the line of an error in a file of settings, by the setting that the error names.
 
 Not here: finding errors (access/settings.py, gateway/settings.py)."""
 
@@ -16,8 +16,8 @@ LINE_MAX: Final = 100  # characters that are shown
 def where(text: str, message: str, section: int | None = None) -> str:
     """` (line 3: lisen = 1)`, or nothing if no line is known to be wrong.
 
-    Lines with the first setting that the message names come first. Among them, lines whose value it
-    names come first. `section`: the section of [[clusters]] that it is about, from 0 on."""
+    Lines with the first setting that the message names are preferred. Among them, lines with a
+    value that it names are preferred. `section`: the index of the section of [[clusters]]."""
     lines = list(enumerate(text.splitlines(), start=1))
     begins = [place for place, (_, line) in enumerate(lines) if SECTION.match(line)]
     if section is None or section >= len(begins):
@@ -32,7 +32,7 @@ def where(text: str, message: str, section: int | None = None) -> str:
 
 
 def _where(lines: Iterable[tuple[int, str]], message: str) -> str:
-    """As `where`, of these numbered lines."""
+    """As `where`, among these numbered lines."""
     about = re.split(r"[;:]", message)[0]
     found: dict[str, list[tuple[int, str, str]]] = {}
     for number, line in lines:

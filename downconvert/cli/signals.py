@@ -1,8 +1,8 @@
 """The signals that a server's command obeys: SIGINT and SIGTERM end it, SIGHUP has it read its
 settings again.
 
-Python runs a handler in the main thread, between any two steps of it: while it holds a lock, or
-while it applies the settings of an earlier signal. So a handler only notes its signal."""
+Python runs a handler between any two steps of the main thread, which may hold a lock or be handling
+an earlier signal. So a handler only notes its signal."""
 
 import signal
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -14,7 +14,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, AGAIN)
 
 
 class Signals(AbstractContextManager["Signals"]):
-    """Notes signals, from its beginning to its end. Only the main thread may use it."""
+    """Notes signals while its context is active. Only the main thread may use it."""
 
     def __init__(self) -> None:
         self._noted = SimpleQueue[int]()  # a handler may interrupt `get` and `put`
@@ -30,8 +30,8 @@ class Signals(AbstractContextManager["Signals"]):
         self._former.close()
 
     def wait(self, seconds: float | None = None) -> set[int]:
-        """The signals since the last call, after waiting for the first of them. None: for as long
-        as it takes."""
+        """Waits for a signal, and returns all signals since the last call. `seconds` None: no
+        time-out."""
         found = set[int]()
         with suppress(Empty):
             found.add(self._noted.get(timeout=seconds))

@@ -1,4 +1,4 @@
-"""`downconvert spark audit`: reports the contents of log directories, and what prevents an upgrade
+"""`downconvert spark audit`: reports the contents of log directories, and obstacles to an upgrade
 to Kafka 4.
 
 Not here: the audit (downconvert/spark/jobs/audit/audit.py)."""

@@ -32,8 +32,8 @@ OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 class Job:
     """The common options of every job.
 
-    as_json: print only results, as JSON. master, remote, configuration: of Spark; with None, all
-    cores of this machine, or the settings of spark-submit. topics: names and patterns; empty for
+    as_json: whether to print only results, as JSON. master, remote, configuration: of Spark; None:
+    all cores of this machine, or the settings of spark-submit. topics: names and patterns; empty:
     all."""
 
     as_json: bool
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether no option states where the job runs."""
+        """Whether no option says where the job runs."""
         return self.master is None and self.remote is None and REMOTE not in os.environ
 
     def session(

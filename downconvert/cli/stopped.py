@@ -1,4 +1,4 @@
-"""Finds the logs of a stopped broker that a subcommand changes, by the names of their topics.
+"""Finds the logs of a stopped broker that a subcommand will change, by their topics.
 
 Not here: changing them (compact.py, retention.py)."""
 
@@ -33,7 +33,7 @@ def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def stopped_logs(
     directory: Path, topics: Sequence[str], config: LogConfig, *, writable: bool
 ) -> Iterator[Iterator[Log]]:
-    """The log in a partition's directory, or those of some topics in a broker's.
+    """The log in a partition's directory, or the logs of some topics in a broker's directory.
 
     A pattern matches brokers' own topics only if it begins with their prefix. CommandError: no such
     directory, or no such topic."""
@@ -57,7 +57,7 @@ def stopped_logs(
 
 def written_partition(directory: Path) -> Path:
     """The full path of a partition's directory that will be written. CommandError: it is a link,
-    which may lead out of the log directory, or has no partition's name."""
+    which may lead out of the log directory, or its name is not that of a partition."""
     if directory.is_symlink():
         raise CommandError(f"{directory}: is a link: name the directory that it leads to")
     path = directory.resolve()

@@ -1,7 +1,7 @@
 """Notices and progress, beside the output.
 
-All of it goes to standard error, so that standard output can be read by programs. A command that
-shows nothing, such as a gateway, loads no library for that.
+They go to standard error, so that programs can read standard output. A command that shows none,
+such as a gateway, does not load the library for it.
 
 Not here: the output itself (the subcommands)."""
 
@@ -22,7 +22,7 @@ _FORCED: Final = (
     f"note: {ENVIRONMENT_VARIABLE}={REFERENCE} asks for the Python reference, which is a hundred "
     "times slower than the compiled kernel; unset it to use that"
 )
-# --no-cache-dir: pip keeps the wheel that it made without a kernel, and would install it again.
+# --no-cache-dir: without it, pip would reuse its cached wheel, which has no kernel.
 _NOT_BUILT: Final = (
     "note: the compiled kernel is not here, so this runs on the Python reference, a hundred times "
     "slower. To build it: install Rust (https://rustup.rs), then pip install --force-reinstall "
@@ -47,8 +47,8 @@ def name_the_backend() -> None:
 
 @contextmanager
 def progress() -> Iterator[Step]:
-    """A progress bar for one step after the other. It disappears at the end, and is shown only on a
-    terminal."""
+    """A progress bar for successive steps. It is shown only on a terminal, and disappears at the
+    end."""
     console = notices()
     if not console.is_terminal:
         yield lambda _what, _done, _total: None

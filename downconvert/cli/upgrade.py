@@ -91,7 +91,8 @@ def upgrade(
 
 @contextmanager
 def _whole(target: Path) -> Iterator[None]:
-    """Names the directory that an upgrade left incomplete, because it stops the next one."""
+    """If an upgrade fails, names the directory that it leaves incomplete, because that prevents the
+    next upgrade."""
     was_there = target.exists()
     try:
         yield

@@ -26,7 +26,7 @@ def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callba
         return text if keep_text else value
 
     def callback(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
-        if value is None:  # not given, and without a default
+        if value is None:  # the option is absent and has no default
             return None
         try:
             return tuple(map(one, value)) if isinstance(value, tuple) else one(value)
@@ -59,8 +59,7 @@ class Seconds(click.FloatRange):
 
 
 class OutputFile(click.Path):
-    """A file to write in an existing directory. The directory is checked before anything is
-    done."""
+    """A file to write in an existing directory. The directory is checked at the start."""
 
     def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(path_type=Path, allow_dash=allow_dash)

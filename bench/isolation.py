@@ -85,7 +85,7 @@ class Load:
                 waiting.append(producer)
         for consumer in self._consumers:
             if not consumer.is_asking and random.random() < 0.5:
-                self._go_somewhere(consumer)
+                self._seek_randomly(consumer)
             with self._again(consumer):
                 consumer.ask()
         for producer in waiting:
@@ -118,7 +118,7 @@ class Load:
                 return
         raise RuntimeError("the gateway does not serve any more")
 
-    def _go_somewhere(self, consumer: Consumer) -> None:
+    def _seek_randomly(self, consumer: Consumer) -> None:
         consumer.max_bytes = self._random.choice(LIMITS)
         for contents in consumer.next_offsets:
             end = self._ends[contents].next_offset

@@ -139,7 +139,7 @@ class Load:
         if self._every(1.0):
             self._commit()
         if self._every(PASSING_SECONDS):
-            self._pass_by()
+            self._commit_and_reconnect()
 
     def _every(self, seconds: float) -> bool:
         return self._ticks % round(seconds / TICK) == 0
@@ -152,7 +152,7 @@ class Load:
             self._member.leave()
             self._member = None
 
-    def _pass_by(self) -> None:
+    def _commit_and_reconnect(self) -> None:
         """A new group commits once. A consumer and a producer reconnect, the consumer while it
         waits for a response."""
         with Wire(self._address) as wire:

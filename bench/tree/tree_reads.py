@@ -30,7 +30,7 @@ def other_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str
     """Returns the first difference; None: there is none. `found`: the offsets that a query reads.
     `absent`: the ranges that it reports."""
     checks: list[Callable[[], str | None]] = [
-        lambda: _fewer(place, found),
+        lambda: _partial_reads(place, found),
         lambda: _batches(tree, place, found, absent),
         lambda: _times(tree, place, found, absent),
         lambda: _filters(tree, place, found),
@@ -57,7 +57,7 @@ def followed(chance: random.Random, path: str, options: dict[str, Any]) -> tuple
             source.prepareForTriggerAvailableNow()
 
 
-def _fewer(place: str, found: list[int]) -> str | None:
+def _partial_reads(place: str, found: list[int]) -> str | None:
     """Checks counts, some columns, and a query that leaves out damaged batches."""
     left = [row["offset"] for row in rows(place, mode="DROPMALFORMED")]
     if left != found:

@@ -97,7 +97,7 @@ class Frames:
             self.problems.add("connections with TLS, which a capture does not show")
             self._unsync()
         elif not (0 if self._is_raw else SIZE_MIN) <= size <= SIZE_MAX:
-            self._stray()
+            self._reject()
         else:
             self._left = size + 4 - len(head)
             request = self._parsed(head)
@@ -107,7 +107,7 @@ class Frames:
                 self._is_raw = request.api == SASL_HANDSHAKE and request.version == 0
                 yield request
             elif not self._is_raw:
-                self._stray()
+                self._reject()
 
     def _parsed(self, head: bytes) -> RequestHead | None:
         name = _client_id(head)
@@ -119,7 +119,7 @@ class Frames:
             self._software = _software(head, body) or self._software
         return RequestHead(api, version, client_id, self._software)
 
-    def _stray(self) -> None:
+    def _reject(self) -> None:
         self.problems.add("bytes that are no request")
         self._unsync()
 

@@ -41,7 +41,7 @@ class MetricsPage:
         self._is_long = False
         self._deprecated: list[Seen] = []
         self._all: dict[tuple[int, int], int] = {}
-        self._is_there = False
+        self._has_deprecated = False
 
     def feed(self, data: bytes) -> Iterator[Seen]:
         *lines, rest = data.split(b"\n")
@@ -56,7 +56,7 @@ class MetricsPage:
         self._whole()
         yield from self._deprecated
         self._deprecated.clear()
-        if not self._is_there:
+        if not self._has_deprecated:
             for (api, version), count in self._all.items():
                 one = seen(client_id="", api=api, version=version, requests=count, when=self._when)
                 if one is not None:
@@ -88,7 +88,7 @@ class MetricsPage:
         if ALL not in metric or _RATES.search(exported.strip()) or "quantile" in labels:
             return
         is_deprecated = DEPRECATED in metric
-        self._is_there |= is_deprecated
+        self._has_deprecated |= is_deprecated
         request, version = labels.get("request", ""), labels.get("version", "")
         if request.lower() in _AGAIN or not (is_deprecated or version):
             return  # before 2.0 there was no version

@@ -46,7 +46,7 @@ def copy_aside(segment: Segment, position: int, files: Files) -> Path:
     for target in _names(segment.path()):
         if not _is_taken(target):
             break
-        if _has(target, records):
+        if _has_bytes(target, records):
             return target
     temporary = target.with_name(target.name + TEMPORARY_SUFFIX)
     files.remove(temporary)  # a crash may have left one
@@ -95,7 +95,7 @@ def _is_taken(path: Path) -> bool:
     return path.exists() or path.is_symlink()
 
 
-def _has(path: Path, records: FileRecords) -> bool:
+def _has_bytes(path: Path, records: FileRecords) -> bool:
     """Whether a file has exactly these bytes."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != records.size:
         return False

@@ -109,7 +109,7 @@ def inspect_log(log: Log, *, deep: bool = False) -> Inspection:
             for header in records.batches():
                 count = _records_count(header)
                 if deep:
-                    count = _look_into(records, header, found)
+                    count = _inspect_records(records, header, found)
                 _count(header, count, found, is_aborted=aborted.cover(header))
                 good = header.position + header.size
         except CorruptRecordsError as error:
@@ -142,7 +142,7 @@ def _count(header: BatchHeader, records: int, found: Inspection, *, is_aborted: 
         found.aborted_records += records
 
 
-def _look_into(records: FileRecords, header: BatchHeader, found: Inspection) -> int:
+def _inspect_records(records: FileRecords, header: BatchHeader, found: Inspection) -> int:
     count = with_headers = 0
     for record in read_batch(records, header):
         count += 1

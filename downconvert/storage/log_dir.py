@@ -53,7 +53,7 @@ class Logs(Mapping[TopicPartition, Log]):
         if partition not in self.opened:
             partition = TopicPartition(*partition)
             path = self._path / str(partition)
-            if parse_partition(path.name) != partition or not _is_there(path):
+            if parse_partition(path.name) != partition or not _exists(path):
                 raise KeyError(partition)
             self.opened[partition] = self._open(path)
         return self.opened[partition]
@@ -111,14 +111,14 @@ class Logs(Mapping[TopicPartition, Log]):
         the log directory is opened again."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
-        if not _is_there(self._path / str(partition)):
+        if not _exists(self._path / str(partition)):
             raise KeyError(partition)
         log = self.opened.pop(partition, None)
         if log is not None:
             log.abandon()
         suffix = f".{uuid5(NAMESPACE_URL, str(partition)).hex}-delete"
         gone = self._path / (str(partition)[: NAME_SIZE_MAX - len(suffix)] + suffix)
-        if _is_there(gone):
+        if _exists(gone):
             self._remove(gone)
         try:
             self.files.rename(self._path / str(partition), gone)
@@ -170,7 +170,7 @@ class Logs(Mapping[TopicPartition, Log]):
         again = name in self._opened_before
         self._opened_before.add(name)
         log = Log.recover(path, self._session, self.config, self._open_files, again=again)
-        _say_what_was_recovered(name, log.writer.recovery, log.end_offset)
+        _log_recovery(name, log.writer.recovery, log.end_offset)
         return log
 
 
@@ -181,13 +181,13 @@ def _may_be_partition(entry: os.DirEntry[str]) -> bool:
         return True
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     """Whether the path is a directory or a dangling link. With such a link, the partition is
     offline and not missing."""
     return path.is_dir() or (path.is_symlink() and not path.is_file())
 
 
-def _say_what_was_recovered(name: TopicPartition, done: Recovery, end_offset: int) -> None:
+def _log_recovery(name: TopicPartition, done: Recovery, end_offset: int) -> None:
     """Logs the recovery of a log that was not closed properly. It is a warning if records are
     lost."""
     if not done.checked:

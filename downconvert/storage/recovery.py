@@ -75,7 +75,7 @@ class RecoveredLog:
         check_writable(self.path, layout)
         if self._set_damaged_swaps_aside(layout):
             layout = read_layout(self.path)
-        layout = self._tidy(layout)
+        layout = self._apply_layout(layout)
         self.snapshots = layout.snapshots
         self.segments = Segments(Segment(self.path, base, self._open_files) for base in layout.logs)
         if not len(self.segments):
@@ -119,7 +119,7 @@ class RecoveredLog:
             segment.release()
         return found
 
-    def _tidy(self, layout: Layout) -> Layout:
+    def _apply_layout(self, layout: Layout) -> Layout:
         """Removes and renames files, by the rules of layout.py."""
         for name in (*layout.leftovers, *orphans(layout)):
             self._remove(str(name))

@@ -67,7 +67,7 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
             literal -= used
         else:
             view = windows.peek(min(left, LOOK_AHEAD_SIZE))
-            used, literal = _carry_out(bytes(view), history, start)
+            used, literal = _execute(bytes(view), history, start)
             if not used:
                 if len(view) < min(left, HEAD_SIZE_MAX):
                     raise windows.ended()
@@ -86,7 +86,7 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
         raise windows.ended()
 
 
-def _carry_out(view: bytes, history: bytearray, start: int) -> tuple[int, int]:
+def _execute(view: bytes, history: bytearray, start: int) -> tuple[int, int]:
     """Executes the elements in the view, and appends their output to the history.
 
     Returns the number of used bytes, which end with a whole element; and how many bytes of the last

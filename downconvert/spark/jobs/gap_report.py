@@ -143,7 +143,7 @@ def joined(rows: Iterable[Json]) -> list[Json]:
     """Rows by partition and offset. Adjacent gaps of one state are joined."""
     found: list[Json] = []
     for row in sorted(rows, key=_order):
-        if found and _goes_on(found[-1], row):
+        if found and _continues(found[-1], row):
             found[-1] = found[-1] | {"to": row["to"]}
         else:
             found.append(row)
@@ -155,7 +155,7 @@ def _order(row: Json) -> tuple[str, int, bool, int]:
     return row["topic"], row["partition"], is_superseded, -1 if row["from"] is None else row["from"]
 
 
-def _goes_on(before: Json, row: Json) -> bool:
+def _continues(before: Json, row: Json) -> bool:
     same = all(before[name] == row[name] for name in ("topic", "partition", "state"))
     return same and before["to"] is not None and before["to"] == row["from"]
 

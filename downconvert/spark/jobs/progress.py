@@ -30,12 +30,12 @@ def polled(session: SparkSession, what: str, step: Step) -> Iterator[None]:
     """Calls `step` with the number of finished tasks, and of all tasks in the stages known so far,
     while jobs run in the block."""
     step(what, 0, 1)
-    with (_told if is_remote(session) else _asked)(session, what, step):
+    with (_registered if is_remote(session) else _polled_status)(session, what, step):
         yield
 
 
 @contextmanager
-def _told(session: SparkSession, what: str, step: Step) -> Iterator[None]:
+def _registered(session: SparkSession, what: str, step: Step) -> Iterator[None]:
     def tell(stages: Any, **_: Any) -> None:
         total = sum(stage.num_tasks for stage in stages or ())
         if total:
@@ -50,7 +50,7 @@ def _told(session: SparkSession, what: str, step: Step) -> Iterator[None]:
 
 
 @contextmanager
-def _asked(session: SparkSession, what: str, step: Step) -> Iterator[None]:
+def _polled_status(session: SparkSession, what: str, step: Step) -> Iterator[None]:
     tracker = session.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup())
     ended = threading.Event()

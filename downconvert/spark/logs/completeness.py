@@ -167,7 +167,7 @@ def _scanned(
     at, epoch = max(start, file.base_offset), NONE
     first, last = position, position
     after = file.base_offset
-    led = position or NONE  # an index entry leads there, and confirms the offset of the batch
+    indexed_at = position or NONE  # an index entry leads there and confirms the batch's offset
     while position < records.size and after < end:
         try:
             header = next(records.slice(position, records.size - position).batches(), None)
@@ -179,7 +179,7 @@ def _scanned(
             following = _header_at(records, position + header.size)
             limit = limit_of(header, following, file.offset_max)
             is_beyond = goes_beyond(header, after, limit)
-            if position != led and (is_beyond or header.base_offset < after):
+            if position != indexed_at and (is_beyond or header.base_offset < after):
                 raise CorruptRecordsError(NOT_RISING, position)
         except CorruptRecordsError:
             if at < after:
@@ -203,7 +203,7 @@ def _scanned(
             at = max(at, after)
             if at < min(gap, end, cleaned):
                 yield Stretch(at, min(gap, end, cleaned), State.COMPACTED, NONE, file)
-            if gap > cleaned and position != led:
+            if gap > cleaned and position != indexed_at:
                 return
             at, first = max(at, min(gap, end)), position
         if header.last_offset < at:
@@ -303,7 +303,9 @@ def _add_stretches(
         if not file.base_offset < end or not at < file.next_offset:
             continue
         pieces = [
-            one for one in _scanned_or_none(file, at, end, cleaned) if _is_of(one, split.epochs)
+            one
+            for one in _scanned_or_none(file, at, end, cleaned)
+            if _belongs_to(one, split.epochs)
         ]
         for piece in pieces:
             if piece.start > at:
@@ -314,7 +316,7 @@ def _add_stretches(
         found.append(Stretch(at, end, State.MISSING))
 
 
-def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
+def _belongs_to(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
     """Whether a stretch, which has one leader epoch, belongs to the log with these epochs, as far
     as is known. Its last offset decides, because a cleaner may have removed earlier records."""
     if piece.state is not State.WHOLE:

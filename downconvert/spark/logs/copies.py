@@ -64,7 +64,7 @@ def chosen(
         for known in [ids[_topic(log)]]
     }
     others = [log for logs in several.values() for log in logs if log.directory not in copies]
-    for log, looked in zip(others, ask(partial(_looked_at, cache, again), others), strict=True):
+    for log, looked in zip(others, ask(partial(_current_copy, cache, again), others), strict=True):
         copies[log.directory] = looked
     return {
         name: logs[0]
@@ -126,7 +126,7 @@ def _with_sides(log: PartitionLog, names: set[str]) -> PartitionLog:
     return replace(log, segments=(), sides=sides)
 
 
-def _looked_at(
+def _current_copy(
     cache: ObjectCache, again: Callable[[PartitionLog], PartitionLog], log: PartitionLog
 ) -> tuple[PartitionLog, Copy]:
     """A copy as it is now, and its end."""

@@ -33,14 +33,14 @@ def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> P
     end = remote[-1].next_offset if remote else 0
     _warn_of_damage(name, [one for part in parts[1:] for one in part])
     others = [_of_tier(name, [one.file for one in part], tier.topic_id) for part in parts[1:]]
-    mine = () if local is None else _without_empty(local.segments, end)
-    if not mine and remote and parts[0][-1].is_damaged:  # its reader reports the damage
+    on_brokers = () if local is None else _without_empty(local.segments, end)
+    if not on_brokers and remote and parts[0][-1].is_damaged:  # its reader reports the damage
         remote[-1] = replace(remote[-1], next_offset=OFFSET_MAX)
     if local is None or not local.segments:
         return replace(_of_tier(name, remote, tier.topic_id), others=tuple(others))
-    first = mine[0].base_offset if mine else OFFSET_MAX
-    before = [one.file for one in joined(found, first)] if mine else remote
-    segments = (*before, *mine)
+    first = on_brokers[0].base_offset if on_brokers else OFFSET_MAX
+    before = [one.file for one in joined(found, first)] if on_brokers else remote
+    segments = (*before, *on_brokers)
     shared = [file for file in remote if file.next_offset > first]
     if shared:
         segments = (*segments[:-1], _extended(local, segments[-1], end))
@@ -53,7 +53,7 @@ def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> P
         start_offset=max(start, segments[0].base_offset if segments else 0),
         segments=segments,
         broker=str(broker)
-        if mine
+        if on_brokers
         else broker_of({}),  # an empty copy's high watermark says nothing
         sides=sides_of(local),
         topic_id=tier.topic_id,
@@ -81,11 +81,11 @@ def _warn_of_damage(name: TopicPartition, copies: Sequence[Remote]) -> None:
             )
 
 
-def _without_empty(mine: Sequence[SegmentFile], end: int) -> Sequence[SegmentFile]:
+def _without_empty(on_brokers: Sequence[SegmentFile], end: int) -> Sequence[SegmentFile]:
     """A broker's segments. None of them if they are empty and tiered storage, which ends at `end`,
     has later offsets: the broker's copy is new, and its base offset says nothing."""
-    is_empty = not any(file.size for file in mine)
-    return () if is_empty and mine and mine[-1].base_offset < end else mine
+    is_empty = not any(file.size for file in on_brokers)
+    return () if is_empty and on_brokers and on_brokers[-1].base_offset < end else on_brokers
 
 
 def _extended(local: PartitionLog, last: SegmentFile, end: int) -> SegmentFile:

@@ -96,7 +96,7 @@ def find_partitions(
     others = found_among(items, keys or DataKeys(), cache, takes, takes_log)
     for log in others.logs:
         found.setdefault(log.topic_partition, []).append(log)
-    logs = chosen(found, cache, _again)
+    logs = chosen(found, cache, _read_again)
     for tier, segments in with_ends(others.tiers, cache).items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
@@ -134,10 +134,10 @@ def _item(path: str) -> Item:
 def of_copies(name: TopicPartition, directories: Iterable[str]) -> PartitionLog:
     """The log that a partition's mounted directories form together. FileNotFoundError."""
     found = [read_partition(name, directory) for directory in directories]
-    return chosen({name: found}, ObjectCache(), _again)[name]
+    return chosen({name: found}, ObjectCache(), _read_again)[name]
 
 
-def _again(log: PartitionLog) -> PartitionLog:
+def _read_again(log: PartitionLog) -> PartitionLog:
     return read_partition(log.topic_partition, log.directory)
 
 

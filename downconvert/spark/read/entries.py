@@ -132,7 +132,7 @@ class Entries:
             self._is_reported = True
             return
         if lost is not None and lost[1] <= self.split.first_offset:
-            self._go_on_at(following, lost)  # none of the lost records is wanted
+            self._continue_at(following, lost)  # none of the lost records is wanted
             return
         state = self._state_of(entry, following)
         valid_until = self.split.segment.valid_until
@@ -143,17 +143,17 @@ class Entries:
             lost = max(lost[0], self.split.first_offset), lost[1]
         absent: list[tuple[int, int] | None] = [lost]
         if lost is not None and lost[0] >= lost[1]:
-            self._go_on_at(following, lost)
+            self._continue_at(following, lost)
             return
         if self.split.copies and lost is not None:
             start, end = lost
             absent = yield from self._from_copies(start, min(end, self.split.end_offset))
             if not absent:
-                self._go_on_at(following, lost)
+                self._continue_at(following, lost)
                 return
         if self.options.mode is Mode.FAILFAST:
             raise CorruptSegmentError(self.path, damage)
-        self._go_on_at(following, lost)
+        self._continue_at(following, lost)
         for one in absent:
             offsets = _offsets(one)
             if following is None:
@@ -216,7 +216,7 @@ class Entries:
                 absent.append((piece.start, piece.end))
         return absent
 
-    def _go_on_at(self, following: int | None, lost: tuple[int, int] | None) -> None:
+    def _continue_at(self, following: int | None, lost: tuple[int, int] | None) -> None:
         self.position = self.size if following is None else following
         is_superseded = lost is not None and lost[1] == self.split.segment.valid_until
         self._is_reported = self.position >= self.size and not is_superseded

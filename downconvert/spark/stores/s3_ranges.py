@@ -99,7 +99,7 @@ class S3Ranges:
     ) -> Taken | None:
         if not size or not self.is_usable:
             return None
-        for connection in (self._kept_one(), None):
+        for connection in (self._idle_connection(), None):
             try:
                 used = connection or self._connected()
                 return self._taken(used, key, position, size, take, sizing)
@@ -152,7 +152,7 @@ class S3Ranges:
         connection.request("GET", path, headers=signed)
         return connection.getresponse()
 
-    def _kept_one(self) -> HTTPConnection | None:
+    def _idle_connection(self) -> HTTPConnection | None:
         with suppress(IndexError):
             return self._kept.pop()
         return None

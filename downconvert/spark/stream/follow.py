@@ -65,7 +65,7 @@ class LogFollower:
     def initial(self) -> Places:
         """The places at which the options begin."""
         self.refresh()
-        return self._again(self._initial)
+        return self._with_relisting(self._initial)
 
     def _initial(self) -> Places:
         ends = self._ends or {}
@@ -102,9 +102,11 @@ class LogFollower:
 
         The first batch is read even if it is larger than the limit."""
         try:
-            return self._again(partial(self._latest, start, ends, offsets_max, bytes_max, is_final))
+            return self._with_relisting(
+                partial(self._latest, start, ends, offsets_max, bytes_max, is_final)
+            )
         except GONE as error:
-            self._lost(_gone(error))
+            self._lost(_why_lost(error))
             return start
 
     def _latest(
@@ -115,8 +117,8 @@ class LogFollower:
         bytes_max: int | None,
         is_final: bool,
     ) -> Places:
-        there = self._ends or {}
-        ends = {name: min(end, there[name]) for name, end in ends.items() if name in there}
+        limits = self._ends or {}
+        ends = {name: min(end, limits[name]) for name, end in ends.items() if name in limits}
         for name, place in start.items():
             if name not in self._current and self._options.takes(*name):
                 self._lost(f"{name} is gone; it was read up to offset {place.offset}")
@@ -155,9 +157,9 @@ class LogFollower:
             self.refresh()
         for name, place in sorted(end.items()):
             try:
-                yield from self._again(partial(self._splits, name, start, place))
+                yield from self._with_relisting(partial(self._splits, name, start, place))
             except GONE as error:
-                self._lost(_gone(error))
+                self._lost(_why_lost(error))
 
     def _check_ends(self, names: Iterable[TopicPartition]) -> None:
         """Checks that a stream that has read everything has reached the ends of logs.
@@ -292,7 +294,7 @@ class LogFollower:
             )
         return end, wait if wait is not None and end < wait.up_to else None
 
-    def _again(self, make: Callable[[], Made]) -> Made:
+    def _with_relisting(self, make: Callable[[], Made]) -> Made:
         """Calls `make`. If a log has changed since it was listed, lists the logs again and
         retries."""
         try:
@@ -343,7 +345,7 @@ def _warn(what: str) -> None:
     warnings.warn(what, RuntimeWarning, stacklevel=3)
 
 
-def _gone(error: OSError | SegmentChangedError) -> str:
+def _why_lost(error: OSError | SegmentChangedError) -> str:
     if isinstance(error, SegmentChangedError):
         return str(error)
     return f"{error.filename or error} was deleted after it was listed"

@@ -287,7 +287,7 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     one batch; and their approximate size in bytes. A segment in a store is cut only at index
     entries. Without an index, the result is the whole segment."""
     if not file.blobs or file.is_gzipped:
-        return _hopped(file, offset, bytes_max)
+        return _cut_by_headers(file, offset, bytes_max)
     with closing(Blocks(file.blob_of_log, file.size)) as blocks:
         look = RangeRecords(Direct(blocks), 0, file.size)
         hints = StoredBoundaries(file, look)
@@ -305,7 +305,7 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
         return file.next_offset, file.size - first
 
 
-def _hopped(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
+def _cut_by_headers(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     taken = 0
     # The task that reads the batches reports damage.
     with headers_near(file, offset) as headers, suppress(CorruptRecordsError):

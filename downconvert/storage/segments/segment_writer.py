@@ -39,8 +39,8 @@ class SegmentWriter:
         "_created",
         "_files",
         "_first_timestamp",
+        "_has_timestamps",
         "_indexes",
-        "_is_known",
         "_is_synced",
         "_is_unchanged",
         "_log",
@@ -63,7 +63,7 @@ class SegmentWriter:
         self._files = files
         self._created: int | None = None  # milliseconds; the time of the first append
         self._first_timestamp: int | None = None
-        self._is_known = False  # whether the timestamps of earlier records are known
+        self._has_timestamps = False  # whether the timestamps of earlier records are known
         self._is_synced = self._is_unchanged = True
         self._log: WritableFile | None = None
         interval = config.index_interval_bytes
@@ -91,7 +91,7 @@ class SegmentWriter:
             if _status(self.segment, kind) is None:
                 self._files.open(self.segment.path(kind)).close()
                 self._is_unchanged = False
-        self._release_where_too_many()
+        self._release_if_too_many()
 
     # --- files
 
@@ -122,7 +122,7 @@ class SegmentWriter:
         self._close_log()
         self._transactions.close()
 
-    def _release_where_too_many(self) -> None:
+    def _release_if_too_many(self) -> None:
         if not self.segment.open_files.written.has_room:
             self.release()
 
@@ -150,7 +150,7 @@ class SegmentWriter:
     @property
     def max_timestamp(self) -> int:
         """The highest timestamp so far; -1 if there is none."""
-        self._know()
+        self._read_timestamps()
         return self._indexes.max_timestamp
 
     def is_due(
@@ -160,8 +160,8 @@ class SegmentWriter:
         `following`: the offset after them."""
         if not self.position:
             return False
-        if not self._is_known:
-            self._know()
+        if not self._has_timestamps:
+            self._read_timestamps()
         if self.position + size > self.config.segment_bytes or self._indexes.is_full:
             return True
         if following - 1 - self.segment.base_offset > RELATIVE_MAX:
@@ -200,8 +200,8 @@ class SegmentWriter:
         for offset in ends:
             if not 0 <= offset - base_offset <= RELATIVE_MAX:
                 raise OffsetOverflowError(offset, base_offset, str(self.segment.path()))
-        if not self._is_known:
-            self._know()
+        if not self._has_timestamps:
+            self._read_timestamps()
         log = self._log or self._open_log()
         self._is_synced = self._is_unchanged = False
         try:
@@ -244,12 +244,12 @@ class SegmentWriter:
             self._is_synced = True
         self._indexes.sync()
         self._transactions.sync()
-        self._release_where_too_many()
+        self._release_if_too_many()
 
     def close(self) -> None:
         """Trims the indexes. Returns when all data is synced."""
         if not self._is_unchanged:
-            self._know()
+            self._read_timestamps()
             self._indexes.finish()
         self.flush()
         self.abandon()
@@ -265,17 +265,17 @@ class SegmentWriter:
         self._close_log()
 
     def _cut(self, position: int, next_offset: int) -> None:
-        self._is_synced = self._is_unchanged = self._is_known = False
+        self._is_synced = self._is_unchanged = self._has_timestamps = False
         self._open_log().truncate(position)
         self.segment.release()  # else readers might get old bytes in place of those written here
         self.position, self.next_offset = position, next_offset
         self._indexes.truncate_to(next_offset)
         self._transactions.truncate_to(next_offset)
 
-    def _know(self) -> None:
+    def _read_timestamps(self) -> None:
         """Reads the first and the highest timestamp: from the time index up to its last entry, and
         from the batches after that."""
-        if self._is_known:
+        if self._has_timestamps:
             return
         segment = self.segment
         self._first_timestamp, timestamp, offset = None, NO_TIMESTAMP, segment.base_offset
@@ -287,7 +287,7 @@ class SegmentWriter:
                 if header.max_timestamp > timestamp:
                     timestamp, offset = header.max_timestamp, header.last_offset
         self._indexes.continue_from(timestamp, offset)
-        self._is_known = True
+        self._has_timestamps = True
         segment.release()  # a reader opens the files that it needs
 
     def _last_entry(self) -> tuple[int, int]:

@@ -33,8 +33,8 @@ class Tail:
         """Looks for batches appended since the last call. False if the log was, or may have been,
         truncated since."""
         size = self.segment.size
-        goes_on = 0 < self.position <= size and self._is_there(size)
-        if goes_on:
+        is_same_log = 0 < self.position <= size and self._is_unchanged(size)
+        if is_same_log:
             if size == self.position:
                 self.damage = None
             else:
@@ -43,7 +43,7 @@ class Tail:
                 return True
         # This is the first call, or the last batch is no longer in its place.
         was_empty = not self.position
-        if not (goes_on or was_empty):
+        if not (is_same_log or was_empty):
             # The file was truncated, and may be as long again by now. It is reopened, so that
             # cached bytes are not used for the current ones.
             self.segment.release()
@@ -51,9 +51,9 @@ class Tail:
         self.next_offset = self.segment.base_offset
         self._last = (0, b"")
         self._scan(self.segment.slice_from(OFFSET_MAX, size).origin, size)
-        return goes_on or was_empty
+        return is_same_log or was_empty
 
-    def _is_there(self, size: int) -> bool:
+    def _is_unchanged(self, size: int) -> bool:
         """Whether the last batch is unchanged. A truncated log may be as long again, but then that
         batch has another checksum or leader epoch."""
         position, head = self._last

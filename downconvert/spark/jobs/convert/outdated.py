@@ -30,7 +30,7 @@ def check_current(
         if log is None or not base.isdecimal() or not _is_absent(log, int(base)):
             continue
         entry = read(name)
-        if entry is None or entry.status == "failed" or not _is_of(log, entry):
+        if entry is None or entry.status == "failed" or not _belonged_to(log, entry):
             continue
         raise JobError(
             f"{entry.target} is of the segment {entry.source}, which is gone, but not the segments "
@@ -44,7 +44,7 @@ def _is_absent(log: PartitionLog, base_offset: int) -> bool:
     return base_offset > bases[0] and base_offset not in bases
 
 
-def _is_of(log: PartitionLog, entry: Entry) -> bool:
+def _belonged_to(log: PartitionLog, entry: Entry) -> bool:
     """Whether a segment belonged to this log, not to another part of the partition elsewhere."""
     directories = {segment.directory for segment in log.segments}
     directories |= {log.directory, *(other.directory for other in log.others)}

@@ -63,10 +63,10 @@ def run(
         return add_to(session, logs, directory_of(target), settings, step)
     if isinstance(target, str):
         uri = pinned(target)
-        there, written = add(
+        contents, written = add(
             session, logs, StoredNotes(uri), uri, name=shown(uri), settings=settings, step=step
         )
-        return Result(counts(session, written), archive(session, uri, there.files))
+        return Result(counts(session, written), archive(session, uri, contents.files))
     _, written = add(
         session,
         logs,

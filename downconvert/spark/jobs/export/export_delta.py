@@ -174,10 +174,10 @@ class DeltaTarget:
     def _warn_of_fewer(self) -> None:
         """Warns if there are fewer records than expected. If no commit of an export is left, a
         RESTORE does not show in any other way."""
-        noted, there = self._table.transaction_version(RECORDS), self._records()
-        if noted is not None and there < noted:
+        noted, count = self._table.transaction_version(RECORDS), self._records()
+        if noted is not None and count < noted:
             warnings.warn(
-                f"{self.name} has {there} records, the last export left {noted}, and its log goes "
+                f"{self.name} has {count} records, the last export left {noted}, and its log goes "
                 "back no further: if it was restored since, and they were not deleted, they are "
                 "missing; name another table then",
                 RuntimeWarning,

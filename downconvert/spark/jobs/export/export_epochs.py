@@ -76,12 +76,12 @@ def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
     return known if header is None or header.last_offset >= offset else header.leader_epoch
 
 
-def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | None:
+def truncated(log: PartitionLog, facts: Facts, contents: Exported) -> Truncated | None:
     """The exported records that a leader has truncated since; None: no such records are known.
     JobError: the log is older than the export."""
     name = log.topic_partition
     found = None
-    for end, epoch in there.epochs.get(name, {}).items():
+    for end, epoch in contents.epochs.get(name, {}).items():
         now = _epoch_before(log, facts, end)
         if UNKNOWN < now < epoch:
             raise JobError(
@@ -90,7 +90,7 @@ def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | N
             )
         start = _changed_from(log, facts, Place(end, epoch))
         if start is not None and (found is None or start < found.start):
-            found = Truncated(name, start, there.end_of(name) or end, epoch)
+            found = Truncated(name, start, contents.end_of(name) or end, epoch)
     return found
 
 

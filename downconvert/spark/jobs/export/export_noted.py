@@ -88,17 +88,17 @@ def add(
 
     `target`: where files are written. `name`: of the target in errors. JobError."""
     facts = all_facts(logs)
-    there = _known(logs, facts, notes, name, settings)
-    unnoted = notes.unnoted(there)
+    contents = _known(logs, facts, notes, name, settings)
+    unnoted = notes.unnoted(contents)
     held = unnoted.held()
     bounds = bounds_of(logs, settings)
-    tried = there.copy()  # includes unreadable offsets
+    tried = contents.copy()  # includes unreadable offsets
     added: list[Written] = []
     before = None
     while True:
         plan = plan_of(logs, bounds, tried)
         if not plan.ranges:
-            return there, added
+            return contents, added
         if plan == before:
             damaged = ", ".join(map(str, sorted(plan.ranges)))
             raise JobError(
@@ -130,18 +130,18 @@ def add(
             held=held,
             is_complete=is_complete,
         )
-        _check_unchanged(named, facts, there, until, epochs)
+        _check_unchanged(named, facts, contents, until, epochs)
         wholes = {log: (starts[log], end) for log, end in until.items()}
-        tried.add(Exported(there.isolation, ranges={log: [one] for log, one in wholes.items()}))
+        tried.add(Exported(contents.isolation, ranges={log: [one] for log, one in wholes.items()}))
         ranges = {log: without(one, lost.get(log, ())) for log, one in wholes.items()}
         if any(ranges.values()):
-            there.files |= {one.file for one in written}
-            there.add(identity_of(logs, facts, there.isolation))
+            contents.files |= {one.file for one in written}
+            contents.add(identity_of(logs, facts, contents.isolation))
             ends = {log: {until[log]: epoch} for log, epoch in epochs.items()}
-            there.add(Exported(there.isolation, ranges=ranges, epochs=ends))
-            there.add(Exported(there.isolation, epochs=_epochs(named, facts, there)))
-            there.files |= unnoted.within(there)
-            notes.write(there, written)
+            contents.add(Exported(contents.isolation, ranges=ranges, epochs=ends))
+            contents.add(Exported(contents.isolation, epochs=_epochs(named, facts, contents)))
+            contents.files |= unnoted.within(contents)
+            notes.write(contents, written)
             added += written
 
 
@@ -154,11 +154,11 @@ def _known(
 ) -> Exported:
     """The target's contents for the current logs. A repair is noted at once. JobError: the contents
     are of other logs, or a later leader has truncated some of them and `repair` is not set."""
-    there = notes.read(settings.isolation, [log.topic_partition for log in logs])
-    check_same(there, identity_of(logs, facts, settings.isolation), name)
+    contents = notes.read(settings.isolation, [log.topic_partition for log in logs])
+    check_same(contents, identity_of(logs, facts, settings.isolation), name)
     notes.remove_lost()
     removed: set[TopicPartition] = set()
-    for log, start, end, epoch in changes(logs, facts, there):
+    for log, start, end, epoch in changes(logs, facts, contents):
         if not settings.repair:
             raise JobError(
                 f"{name} has offsets {start} up to {end} of {log} as they were in leader epoch "
@@ -166,13 +166,13 @@ def _known(
                 "replaces them, or name another target"
             )
         notes.remove(log, start, end)
-        there.remove(log, start)
+        contents.remove(log, start)
         removed.add(log)
     if removed:  # whether or not there is something new to add
         of_logs = [log for log in logs if log.topic_partition in removed]
-        there.add(Exported(there.isolation, epochs=_epochs(of_logs, facts, there)))
-        notes.write(there, ())
-    return there
+        contents.add(Exported(contents.isolation, epochs=_epochs(of_logs, facts, contents)))
+        notes.write(contents, ())
+    return contents
 
 
 def _epochs_before(
@@ -193,14 +193,14 @@ def _epochs_before(
 def _check_unchanged(
     logs: Sequence[PartitionLog],
     facts: Mapping[TopicPartition, Facts],
-    there: Exported,
+    contents: Exported,
     until: Mapping[TopicPartition, int],
     epochs: Mapping[TopicPartition, int],
 ) -> None:
     """JobError: a later leader has truncated a log since the run began. `until`: the end offsets of
     this run. `epochs`: the leader epochs of its last records, found before they were read."""
     now = _epochs_before(logs, facts, until)
-    changed = {one.name for one in changes(logs, facts, there)}
+    changed = {one.name for one in changes(logs, facts, contents)}
     changed |= {name for name, epoch in now.items() if epochs.get(name, epoch) != epoch}
     if changed:
         names = ", ".join(map(str, sorted(changed)))
@@ -211,14 +211,14 @@ def _check_unchanged(
 
 
 def _epochs(
-    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
+    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], contents: Exported
 ) -> dict[TopicPartition, dict[int, int]]:
     """The leader epochs of the last records of the exported ranges."""
     found: dict[TopicPartition, dict[int, int]] = {}
     for log in logs:
         name = log.topic_partition
-        known = there.epochs.get(name, {})
-        for _, end in there.ranges.get(name, ()):
+        known = contents.epochs.get(name, {})
+        for _, end in contents.ranges.get(name, ()):
             epoch = known[end] if end in known else known_epoch(log, facts[name], end)
             if epoch >= 0:
                 found.setdefault(name, {})[end] = epoch

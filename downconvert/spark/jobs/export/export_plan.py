@@ -119,7 +119,7 @@ def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPar
 def plan_of(
     logs: Sequence[PartitionLog],
     bounds: Mapping[TopicPartition, Bound],
-    there: Exported,
+    contents: Exported,
 ) -> Plan:
     """The offsets that the logs have within bounds, and the target lacks."""
     ranges = {}
@@ -127,8 +127,8 @@ def plan_of(
     for log in logs:
         name = log.topic_partition
         first, end, is_sound, log_end = bounds[name]
-        start = there.end_from(name, first)
-        before = there.end_of(name)
+        start = contents.end_from(name, first)
+        before = contents.end_of(name)
         if before is not None and start > before and first == log.start_offset:
             _warn(f"{name}: offsets {before} up to {start} were deleted before they were exported")
         if before is not None and log_end < before:
@@ -197,16 +197,16 @@ def identity_of(
     return identity
 
 
-def check_same(there: Exported, identity: Exported, target: str) -> None:
+def check_same(contents: Exported, identity: Exported, target: str) -> None:
     """JobError: the target is of another cluster, or a topic was created anew since the export. The
     same offsets are other records then."""
-    if there.cluster_id and identity.cluster_id and there.cluster_id != identity.cluster_id:
+    if contents.cluster_id and identity.cluster_id and contents.cluster_id != identity.cluster_id:
         raise JobError(
-            f"{target} holds records of the cluster {there.cluster_id}, and these logs are of "
+            f"{target} holds records of the cluster {contents.cluster_id}, and these logs are of "
             f"{identity.cluster_id}: name another directory"
         )
     for topic, topic_id in sorted(identity.topic_ids.items()):
-        if there.topic_ids.get(topic, topic_id) != topic_id:
+        if contents.topic_ids.get(topic, topic_id) != topic_id:
             raise JobError(
                 f"{topic} was deleted and recreated since {target} was written, and counts its "
                 "offsets from 0 again: name another directory"
@@ -214,12 +214,12 @@ def check_same(there: Exported, identity: Exported, target: str) -> None:
 
 
 def changes(
-    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
+    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], contents: Exported
 ) -> list[Truncated]:
     """The exported records that later leaders have truncated."""
-    known = [log for log in logs if there.epochs.get(log.topic_partition)]
+    known = [log for log in logs if contents.epochs.get(log.topic_partition)]
     found = in_parallel(
-        lambda log: truncated(log, facts[log.topic_partition], there),
+        lambda log: truncated(log, facts[log.topic_partition], contents),
         known,
         is_mounted=are_mounted(known),
     )

@@ -111,12 +111,12 @@ class StoredNotes:
         """JobError: there is a note of another run, or another run took this one for killed and has
         removed its files. The next run removes the rest of them."""
         try:
-            there = {_path(one.uri) for one in listed(below(self._target, FOLDER))}
+            paths = {_path(one.uri) for one in listed(below(self._target, FOLDER))}
         except FileNotFoundError:
-            there = set()
-        notes = {path for path in there if path.endswith(SUFFIX)}
+            paths = set()
+        notes = {path for path in paths if path.endswith(SUFFIX)}
         begun = set(map(_path, self._begun))
-        if notes == set(map(_path, self._notes)) and begun <= there:
+        if notes == set(map(_path, self._notes)) and begun <= paths:
             return
         for uri in self._begun:
             write(uri, b"")

@@ -53,7 +53,7 @@ class Spark:
 
 
 @pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
+def made(monkeypatch: pytest.MonkeyPatch) -> Spark:
     found = Spark()
     for name in (REMOTE, SUBMITTED):
         monkeypatch.delenv(name, raising=False)
@@ -73,24 +73,22 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_session_ends_with_the_block_unless_it_was_there_before(
-    spark: Spark, fails: bool
-) -> None:
+def test_a_session_ends_with_the_block_unless_it_was_there_before(made: Spark, fails: bool) -> None:
     def work() -> None:
         with open_session("a job"):
             if fails:
                 raise KeyError("x")
 
-    for existing in (None, SimpleNamespace(stop=lambda: spark.steps.append(("stop",)))):
-        spark.existing = existing
-        spark.steps.clear()
+    for existing in (None, SimpleNamespace(stop=lambda: made.steps.append(("stop",)))):
+        made.existing = existing
+        made.steps.clear()
         if fails:
             with pytest.raises(KeyError):
                 work()
         else:
             work()
-        made = [] if existing else [("name", "a job"), ("master", "local[*,3]")]
-        assert spark.steps == [*made, ("register",), *([] if existing else [("stop",)])]
+        asked = [] if existing else [("name", "a job"), ("master", "local[*,3]")]
+        assert made.steps == [*asked, ("register",), *([] if existing else [("stop",)])]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +103,7 @@ def test_a_session_ends_with_the_block_unless_it_was_there_before(
     ],
 )
 def test_what_the_caller_names_comes_before_the_environment(
-    spark: Spark,
+    made: Spark,
     monkeypatch: pytest.MonkeyPatch,
     master: str | None,
     remote: str | None,
@@ -115,39 +113,39 @@ def test_what_the_caller_names_comes_before_the_environment(
     if variable is not None:
         monkeypatch.setenv(REMOTE, variable)
     with open_session("a job", master, remote=remote):
-        assert expected in spark.steps
-        assert len([step for step in spark.steps if step[0] in ("master", "remote")]) == 1
+        assert expected in made.steps
+        assert len([step for step in made.steps if step[0] in ("master", "remote")]) == 1
 
 
 def test_a_master_of_spark_submit_is_left_to_it(
-    spark: Spark, monkeypatch: pytest.MonkeyPatch
+    made: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SUBMITTED, "1234")
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setattr(sessions.shutil, "which", lambda _: None)
     with open_session("a job", options={"x": "y"}):
-        assert spark.steps == [("name", "a job"), ("register",)]
-        assert spark.settings == sessions.NEEDED | {"x": "y"}
+        assert made.steps == [("name", "a job"), ("register",)]
+        assert made.settings == sessions.NEEDED | {"x": "y"}
 
 
 @pytest.mark.parametrize("where", [{"master": "local[2]"}, {"remote": "local[2]"}])
-def test_the_callers_options_come_before_the_defaults(spark: Spark, where: dict[str, str]) -> None:
+def test_the_callers_options_come_before_the_defaults(made: Spark, where: dict[str, str]) -> None:
     options = {"spark.driver.memory": "9g", "spark.sql.session.timeZone": "CET", "x": "y"}
     with open_session("a job", options=options, **where):  # type: ignore[arg-type]
-        assert spark.settings == sessions.NEEDED | sessions.SMALL | options
+        assert made.settings == sessions.NEEDED | sessions.SMALL | options
 
 
 @pytest.mark.parametrize("where", [{"master": "yarn"}, {"remote": "sc://host:15002"}])
-def test_a_cluster_has_its_own_sizes(spark: Spark, where: dict[str, str]) -> None:
+def test_a_cluster_has_its_own_sizes(made: Spark, where: dict[str, str]) -> None:
     with open_session("a job", **where):  # type: ignore[arg-type]
-        assert spark.settings == sessions.NEEDED
+        assert made.settings == sessions.NEEDED
 
 
-def test_a_failed_start_names_the_place_without_its_token(spark: Spark) -> None:
+def test_a_failed_start_names_the_place_without_its_token(made: Spark) -> None:
     def fail() -> None:
         raise PySparkException("it is full")
 
-    spark.start = fail
+    made.start = fail
     for where, place in (
         ({"remote": "sc://host:15002/;token=secret"}, "sc://host:15002"),
         ({"master": "yarn"}, "yarn"),
@@ -155,18 +153,18 @@ def test_a_failed_start_names_the_place_without_its_token(spark: Spark) -> None:
         words = f"^Spark does not start on {place}: it is full$"
         with pytest.raises(JobError, match=words), open_session("a job", **where):  # type: ignore[arg-type]
             pass
-    assert ("register",) not in spark.steps
+    assert ("register",) not in made.steps
 
     def end() -> None:
         raise PySparkException("[JAVA_GATEWAY_EXITED] Java gateway process exited")
 
-    spark.start = end
+    made.start = end
     with pytest.raises(JobError) as caught, open_session("a job"):
         pass
     assert str(caught.value) == JVM_ENDED
 
 
-def test_a_handler_that_spark_sets_stays(spark: Spark) -> None:
+def test_a_handler_that_spark_sets_stays(made: Spark) -> None:
     def its_own(*_: object) -> None:
         """Cancels Spark's jobs."""
 
@@ -174,34 +172,34 @@ def test_a_handler_that_spark_sets_stays(spark: Spark) -> None:
     try:
         with open_session("a job"):
             assert signal.getsignal(signal.SIGINT) is before
-        spark.start = lambda: signal.signal(signal.SIGINT, its_own) and None
+        made.start = lambda: signal.signal(signal.SIGINT, its_own) and None
         with open_session("a job"):
             assert signal.getsignal(signal.SIGINT) is its_own
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_key_that_is_pressed_while_spark_starts_counts_after_that(spark: Spark) -> None:
+def test_a_key_that_is_pressed_while_spark_starts_counts_after_that(made: Spark) -> None:
     before = signal.getsignal(signal.SIGINT)
 
     def start() -> None:
         signal.raise_signal(signal.SIGINT)
-        spark.steps.append(("started",))
+        made.steps.append(("started",))
 
-    spark.start = start
+    made.start = start
     with pytest.raises(KeyboardInterrupt), open_session("a job"):
         pass
-    assert spark.steps[-1] == ("started",)
+    assert made.steps[-1] == ("started",)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_one_master_of_several_that_answers_is_enough(spark: Spark) -> None:
+def test_one_master_of_several_that_answers_is_enough(made: Spark) -> None:
     with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody, somebody = (f"127.0.0.1:{one.getsockname()[1]}" for one in (free, there))
         master = f"spark://{nobody},{somebody}"
         with open_session("a job", master):
-            assert ("master", master) in spark.steps
+            assert ("master", master) in made.steps
         connection, _ = there.accept()
         with connection:
             connection.settimeout(60)
@@ -212,7 +210,7 @@ def test_one_master_of_several_that_answers_is_enough(spark: Spark) -> None:
 
 
 def test_a_server_that_does_not_answer_is_named_and_its_channel_is_closed(
-    spark: Spark, monkeypatch: pytest.MonkeyPatch
+    made: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
 
@@ -226,4 +224,4 @@ def test_a_server_that_does_not_answer_is_named_and_its_channel_is_closed(
     remote = "sc://host:15002/;token=secret"
     with pytest.raises(JobError, match=words), open_session("a job", remote=remote):
         pass
-    assert (asked, spark.steps) == ([10.0], [("close",)])
+    assert (asked, made.steps) == ([10.0], [("close",)])

@@ -68,7 +68,7 @@ def test_a_rate_below_one_a_second_admits_the_first_connection_at_once() -> None
         admissions.enter("ann", rate, NOW)
 
 
-def test_a_clock_that_is_set_back_refuses_nobody() -> None:
+def test_a_clock_that_is_set_back_refuses_no_client() -> None:
     admissions = Admissions()
     admissions.enter("ann", FOUR_A_SECOND, NOW + 3_600)
     assert admissions.enter("ann", FOUR_A_SECOND, NOW) < 1

@@ -237,7 +237,7 @@ def test_denying_by_default_is_for_all_rules_or_none() -> None:
         ("u", {}, "clients are tables: write [[clients]] before each"),
     ],
 )
-def test_a_rule_that_can_match_nobody_is_a_mistake(
+def test_a_rule_that_can_match_no_client_is_an_error(
     tmp_path: Path, table: object, settings: dict[str, Any], words: str
 ) -> None:
     if settings:

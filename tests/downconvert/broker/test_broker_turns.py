@@ -106,7 +106,9 @@ def test_a_handler_that_fails_leaves_nothing_that_waits(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_the_caller_is_told_once_when_a_request_is_answered(broker: Broker, waits: bool) -> None:
+def test_the_callback_is_called_once_when_a_request_is_answered(
+    broker: Broker, waits: bool
+) -> None:
     produce(broker, batch(0))
     body = request(broker, {"events": int(waits)}, **WAITS)
     told: list[Exchange] = []

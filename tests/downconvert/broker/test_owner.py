@@ -6,7 +6,7 @@ from threading import Thread
 from downconvert.broker.owner import Owner, ThreadOwner
 
 
-def test_a_step_is_run_by_its_owner_and_by_nobody_else() -> None:
+def test_a_step_is_run_by_its_owner_and_by_no_other_thread() -> None:
     woken: list[str] = []
     ran: list[float] = []
     owner = Owner(lambda: woken.append("woken"))

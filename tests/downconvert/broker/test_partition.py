@@ -164,7 +164,7 @@ def test_a_new_leaders_high_watermark_is_uncertain_until_its_followers_have_caug
     assert (new.high_watermark, new.is_high_watermark_certain) == (4, True)
 
 
-def test_an_old_leader_cuts_off_what_nobody_got_and_follows(
+def test_an_old_leader_truncates_unreplicated_records_and_follows(
     replicas: tuple[Partition, Partition],
 ) -> None:
     old, new = replicas
@@ -233,7 +233,7 @@ def test_a_restarted_broker_leads_nothing_until_the_controller_decides(logs: lis
     assert (partition.end_offset, partition.high_watermark) == (3, 1)
 
 
-def test_epochs_go_on_where_the_log_has_been_led_before(logs: list[Log]) -> None:
+def test_epochs_continue_after_those_of_the_log(logs: list[Log]) -> None:
     logs[0].writer.begin_epoch(9)
     assert Partition(TopicPartition("t", 0), logs[0], LEADER).leader_epoch == 9
 

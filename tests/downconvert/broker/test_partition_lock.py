@@ -158,7 +158,7 @@ def test_nothing_is_appended_once_another_broker_leads(leader: Partition, step: 
     assert (leader.end_offset, leader.high_watermark) == (5, 3)
 
 
-def test_the_newest_decision_counts_if_an_older_one_comes_late(leader: Partition) -> None:
+def test_the_newest_decision_counts_if_an_older_one_arrives_later(leader: Partition) -> None:
     watched(leader, 1, lambda: leader.assign(decision(9, OTHER), 0.0))
     leader.assign(decision(8, OWN), 0.0)
     assert (leader.leader, leader.leader_epoch, leader.version) == (OTHER, 9, 9)

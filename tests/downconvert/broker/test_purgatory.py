@@ -74,7 +74,7 @@ def test_a_deadline_that_is_past_completes_at_once() -> None:
     assert waiter.completed == [(2.0, True)]
 
 
-def test_nobody_is_completed_twice_however_many_threads_look() -> None:
+def test_no_operation_is_completed_twice_by_several_threads() -> None:
     purgatory = Purgatory()
     waiters = [Waiter() for _ in range(300)]
     for number, waiter in enumerate(waiters):

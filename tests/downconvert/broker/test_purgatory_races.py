@@ -118,7 +118,7 @@ def test_a_purgatory_with_a_notified_key_is_not_idle() -> None:
     assert (purgatory.is_idle, purgatory.has_news) == (True, False)
 
 
-def test_a_key_that_nobody_waits_for_is_no_news() -> None:
+def test_a_key_without_waiting_operations_is_not_noted() -> None:
     purgatory = Purgatory()
     purgatory.watch(Waiter(), ["a"], 0.0, 5.0)
     purgatory.notify("b")

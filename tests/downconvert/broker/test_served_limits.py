@@ -122,7 +122,7 @@ def test_half_sent_requests_take_little_memory(tmp_path: Path) -> None:
         assert server.memory.free > -1 * MiB
 
 
-def test_a_client_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_delays_no_other_client(tmp_path: Path) -> None:
     with serving(tmp_path, batches=40, size=20 * KiB) as server, ExitStack() as stack:
         slow = [
             stack.enter_context(Talk(server.address, receive_buffer=SMALL_BUFFER)) for _ in range(5)

@@ -14,7 +14,7 @@ def send(*numbers: int) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_is_noted_and_told_once(number: int) -> None:
+def test_a_signal_is_noted_and_returned_once(number: int) -> None:
     with Signals() as signals:
         assert signals.wait(0.0) == set()
         send(number)
@@ -22,7 +22,7 @@ def test_a_signal_is_noted_and_told_once(number: int) -> None:
         assert signals.wait(0.0) == set()
 
 
-def test_signals_that_come_before_they_are_waited_for_are_told_together() -> None:
+def test_signals_before_a_wait_are_returned_together() -> None:
     with Signals() as signals:
         send(AGAIN, AGAIN, signal.SIGTERM)
         assert signals.wait() == {AGAIN, signal.SIGTERM}

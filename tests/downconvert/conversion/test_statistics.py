@@ -41,9 +41,7 @@ def test_records_before_messages_that_were_made_early_are_counted_once(
 
 @pytest.mark.parametrize("target_codec", ["none", "snappy"])
 @pytest.mark.parametrize("size", [100, 20_000])
-def test_a_batch_of_which_no_record_is_kept_adds_no_temporary_bytes(
-    size: int, target_codec: str
-) -> None:
+def test_a_batch_without_kept_records_adds_no_temporary_bytes(size: int, target_codec: str) -> None:
     """Compaction leaves a batch its last offset, which may be above all of its records."""
     dice = random.Random(0)
     below = [Record(n, 5, value=dice.randbytes(size)) for n in range(10)]

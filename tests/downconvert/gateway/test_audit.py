@@ -66,7 +66,7 @@ def test_a_denied_change_that_was_not_read_is_a_denial_only(
 
 
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_a_check_is_told_from_a_change(
+def test_a_check_is_distinguished_from_a_change(
     audit: Audit, caplog: pytest.LogCaptureFixture, validate_only: bool
 ) -> None:
     topic = Message(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])

@@ -73,7 +73,7 @@ def test_every_setting_is_here() -> None:
 
 
 @pytest.mark.parametrize("field", LATER)
-def test_a_changed_setting_is_told_once_by_the_name_that_its_file_has(field: str) -> None:
+def test_a_changed_setting_is_reported_once_by_its_name_in_the_file(field: str) -> None:
     value, name = LATER[field]
     later = replace(FORMER, **{field: value})
     expected = Changes(after_restart=(name,)) if field in WAITING else Changes(applied=(name,))
@@ -82,7 +82,7 @@ def test_a_changed_setting_is_told_once_by_the_name_that_its_file_has(field: str
 
 
 @pytest.mark.parametrize("name", LIMIT_NAMES)
-def test_a_changed_limit_is_told_once(name: str) -> None:
+def test_a_changed_limit_is_reported_once(name: str) -> None:
     waits = name in LIMITS_WAITING
     expected = Changes(after_restart=(name,)) if waits else Changes(applied=(name,))
     assert changes(FORMER, with_limit(name)) == expected

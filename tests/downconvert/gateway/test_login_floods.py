@@ -120,7 +120,7 @@ def test_a_client_that_leaves_while_it_waits_frees_its_place(guarded: Guarded) -
 
 
 @pytest.mark.parametrize("guesses", [True, False])
-def test_clients_that_do_not_log_in_keep_nobody_out(guarded: Guarded, guesses: bool) -> None:
+def test_clients_that_do_not_log_in_block_no_other_client(guarded: Guarded, guesses: bool) -> None:
     with ExitStack() as stack, Wire(guarded.address) as user:
         offer(user, "bob", "other")
         user.receive()

@@ -118,7 +118,7 @@ def test_a_wrong_token_is_answered_as_kafka_does_and_slows_the_next(through: Thr
     assert isinstance(through.reply(frame(ApiKey.Metadata, 1, Message(topics=None))), HangUp)
 
 
-def test_nobody_acts_as_somebody_else(through: Through) -> None:
+def test_no_client_can_act_as_another_user(through: Through) -> None:
     answer = log_in(through, token(through.now), acts_as="eve")
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     again(through)
@@ -182,7 +182,7 @@ def test_a_session_ends_with_its_token(through: Through) -> None:
     assert reply.has_expired
 
 
-def test_a_client_that_logs_in_again_goes_on(through: Through) -> None:
+def test_a_client_that_logs_in_again_keeps_its_connection(through: Through) -> None:
     for lived in (59, 70, 61):
         bearer = token(through.now, exp=through.now + 60)
         answer = log_in(through, bearer)

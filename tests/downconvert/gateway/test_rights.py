@@ -107,7 +107,7 @@ def test_requests_that_a_rule_does_not_name_are_denied(broker: Broker) -> None:
     assert fetch(through, 12, 0)[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_client_is_told_what_both_the_cluster_and_its_rule_allow(broker: Broker) -> None:
+def test_a_client_sees_only_operations_that_the_cluster_and_its_rule_allow(broker: Broker) -> None:
     body = Message(topics=None, include_topic_authorized_operations=True)
     body.include_cluster_authorized_operations = True
     cluster = Message(include_cluster_authorized_operations=True)

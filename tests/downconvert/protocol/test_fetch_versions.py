@@ -34,5 +34,5 @@ def test_codes_are_said_as_the_clients_version_knows_them(
     assert known_code(code, version) == known
 
 
-def test_the_oldest_clients_are_told_what_they_know() -> None:
+def test_the_oldest_clients_get_codes_that_they_know() -> None:
     assert all(known_code(code, 0) in OLDEST_KNOW for code in NEWER_CODES)

@@ -99,7 +99,7 @@ def test_room_comes_back_when_the_disk_fails() -> None:
     assert room.left == 1_000_000
 
 
-def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
+def test_unsent_bytes_return_to_the_budget_at_once() -> None:
     room = MemoryBudget(1_000_000)
     kept = kept_of(MemoryRecords(BATCHES), room)
     kept.close()
@@ -156,7 +156,7 @@ def test_a_cut_send_is_the_beginning_of_the_whole(more: int, sent_before: int) -
 
 
 @pytest.mark.parametrize("holders", [1, 2, 5])
-def test_bytes_with_several_holders_are_there_until_the_last_one_lets_go(holders: int) -> None:
+def test_bytes_with_several_holders_are_kept_until_the_last_release(holders: int) -> None:
     room = MemoryBudget(1_000_000)
     keeping = BufferedConversion(MemoryRecords(BATCHES), 1, 0, POLICY, room)
     keeping.run()

@@ -22,7 +22,7 @@ def test_a_with_starts_and_stops() -> None:
     assert lamp.states == ["on", "off"]
 
 
-def test_it_stops_on_an_error_too_which_goes_on() -> None:
+def test_it_stops_on_an_error_which_is_raised() -> None:
     lamp = Lamp()
     with pytest.raises(KeyError), lamp:
         raise KeyError

@@ -49,7 +49,7 @@ def test_one_kind_does_not_silence_another(
     assert lines(caplog)[-1] == "failed"
 
 
-def test_nothing_is_told_twice_or_before_its_second_is_over(
+def test_omitted_lines_are_reported_once_and_after_their_second(
     budget: LineBudget, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(LINES_MAX + 1):

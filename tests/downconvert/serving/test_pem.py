@@ -70,7 +70,7 @@ def test_a_certificate_that_is_none_is_named(
         load_authorities(context(), file, "client_ca")
 
 
-def test_a_damaged_certificate_is_told_from_a_damaged_key(pair: tuple[Path, Path]) -> None:
+def test_a_damaged_certificate_is_distinguished_from_a_damaged_key(pair: tuple[Path, Path]) -> None:
     certificate, key = pair
     whole = certificate.read_bytes(), key.read_bytes()
     certificate.write_bytes(damaged(certificate))
@@ -116,7 +116,7 @@ def test_a_key_with_a_passphrase_is_refused_and_asks_nobody(
     assert refusal(certificate, closed).startswith(f"--tls-key {closed}: the key has a passphrase")
 
 
-def test_der_is_told_with_the_command_that_converts_it(
+def test_the_error_for_der_names_the_command_that_converts_it(
     pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
     certificate, key = pair

@@ -15,7 +15,7 @@ def test_the_first_labels_keep_theirs_and_all_others_share_one() -> None:
     assert labels.of("a", "y") == ("a", "y")
 
 
-def test_a_limit_of_none_names_nobody() -> None:
+def test_a_limit_of_zero_names_no_client() -> None:
     assert BoundedLabels(0).of("a") == (OTHERS,)
 
 

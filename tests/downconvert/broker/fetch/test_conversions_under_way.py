@@ -124,7 +124,7 @@ def test_a_client_that_fetches_something_else_waits_for_that_only(
     assert (len(under_way), under_way.clients_count) == (COUNT_MAX, COUNT_MAX)
 
 
-def test_a_client_that_left_and_came_back_goes_on_where_it_was(broker: Broker) -> None:
+def test_a_client_that_returns_continues_at_its_offset(broker: Broker) -> None:
     client = Waiting(broker, 1, 0)
     client.turn()
     client.leave()

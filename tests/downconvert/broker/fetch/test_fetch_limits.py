@@ -118,7 +118,9 @@ def test_a_follower_reads_to_the_end_as_it_is_and_a_consumer_what_is_committed(
             assert len(one.records) == len(data)
 
 
-def test_a_follower_whose_log_diverges_is_told_at_once_and_commits_nothing(tmp_path: Path) -> None:
+def test_a_follower_whose_log_diverges_is_answered_at_once_and_commits_nothing(
+    tmp_path: Path,
+) -> None:
     data = [batch(0, 1, leader_epoch=5), batch(2, leader_epoch=5)]
     with replicated(tmp_path, *data) as (broker, partition):
         waits = {"max_wait_ms": WAIT, "min_bytes": 1, "access": AS_FOLLOWER}

@@ -135,7 +135,9 @@ def test_a_topic_may_forbid_conversion(version: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (5, 0), (6, 75), (-1, 0)])
-def test_a_client_that_knows_another_leader_is_told(epoch: int, code: int, tmp_path: Path) -> None:
+def test_a_client_that_knows_another_leader_gets_an_error(
+    epoch: int, code: int, tmp_path: Path
+) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
         broker.topics["events"].partitions[0].leader_epoch = 5
         answer = fetch(broker, 16, "events", 0, current_leader_epoch=epoch)
@@ -143,7 +145,7 @@ def test_a_client_that_knows_another_leader_is_told(epoch: int, code: int, tmp_p
     assert (answer.current_leader.leader_epoch == 5) == (code == 74)
 
 
-def test_a_log_that_went_another_way_is_told_where_it_did(tmp_path: Path) -> None:
+def test_a_diverging_log_is_told_its_point_of_divergence(tmp_path: Path) -> None:
     epochs = tmp_path / "events-0" / "leader-epoch-checkpoint"
     epochs.parent.mkdir()
     epochs.write_text("0\n2\n0 0\n4 2\n")

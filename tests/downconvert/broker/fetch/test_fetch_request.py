@@ -50,7 +50,9 @@ def test_a_version_decides_the_newest_format() -> None:
 
 
 @pytest.mark.parametrize(("version", "is_follower"), [(14, False), (15, True)])
-def test_later_versions_name_the_replica_elsewhere(version: int, is_follower: bool) -> None:
+def test_later_versions_have_the_replica_id_in_another_field(
+    version: int, is_follower: bool
+) -> None:
     state = Message(replica_id=4, replica_epoch=1)
     found = derived(version, replica_state=state)
     assert (found.replica_id, found.is_follower) == ((4, True) if is_follower else (-1, False))

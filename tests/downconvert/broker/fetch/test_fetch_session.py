@@ -257,7 +257,7 @@ def result(topic: str, records: bytes = b"", **fields: Any) -> Message:
     return Message(key=(topic, 0), records=records, **{"high_watermark": 5} | fields)
 
 
-def test_an_id_that_is_taken_is_given_to_nobody_else() -> None:
+def test_an_id_is_given_out_once() -> None:
     sessions = sessions_of(3, 7, 7, 7, 8)
     assert [create(sessions, "a"), create(sessions, "b")] == [7, 8]
     assert (len(sessions), sessions.partitions) == (2, 2)

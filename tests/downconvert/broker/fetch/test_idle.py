@@ -206,7 +206,7 @@ def test_an_error_of_one_partition_leaves_the_others_idle(broker: Broker, looks:
     assert {look.removeprefix("read ") for look in looks} == {"t-4"}
 
 
-def test_a_directory_of_somebody_else_is_looked_at_by_its_files(
+def test_a_directory_of_another_process_is_checked_by_its_files(
     tmp_path: Path, looks: list[str]
 ) -> None:
     with (

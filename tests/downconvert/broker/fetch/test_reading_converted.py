@@ -296,7 +296,7 @@ def test_a_fetch_waits_without_a_turn_for_a_chunk_that_another_thread_converts(
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("trim", [True, False])
-def test_a_batch_that_ends_in_what_compaction_took_does_not_come_again(
+def test_a_batch_whose_last_records_were_compacted_away_is_not_returned_again(
     codec: Codec, trim: bool, tmp_path: Path
 ) -> None:
     """Untrimmed it holds only what the client has, and drops: it would ask for it for ever."""

@@ -193,7 +193,7 @@ def test_a_chunk_that_another_thread_has_just_made_is_not_made_again(
     assert (cache.misses, cache.hits, shared.ends) == (2, 1, Ends.ALL)
 
 
-def test_a_chunk_that_nobody_requests_again_is_evicted_though_there_is_room(tmp_path: Path) -> None:
+def test_a_chunk_without_further_requests_is_evicted_even_if_there_is_room(tmp_path: Path) -> None:
     records = log_of(tmp_path, *PLAIN)
     cache = ConversionCache(MemoryBudget(MiB))
     for client in (1, 2):
@@ -220,7 +220,7 @@ def test_clients_that_begin_in_one_batch_share_what_they_can(
     assert cache.misses <= own + 6  # of the first clients, and the chunks that are shared
 
 
-def test_clients_go_on_from_the_same_places_wherever_they_began(tmp_path: Path) -> None:
+def test_clients_continue_at_the_same_boundaries_wherever_they_began(tmp_path: Path) -> None:
     whole = log_of(tmp_path, *PLAIN)
     headers = list(whole.batches())
     cache = ConversionCache(MemoryBudget(MiB))

@@ -286,7 +286,7 @@ def test_an_instance_that_is_named_in_a_transaction_must_be_its_member() -> None
         assert group.check_commit_in_transaction(MemberIdentity("", -1, instance)) is code
 
 
-def test_a_group_that_is_deleted_waits_for_nobody() -> None:
+def test_a_deleted_group_waits_for_no_member() -> None:
     group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     ask(group, Someone(joining(needs_known_id=True)), 0.0)
     assert group.next_deadline() == SESSION

@@ -288,7 +288,7 @@ def live_until(group: Group, *people: Someone, start: float, end: float) -> None
         group.advance(now)
 
 
-def test_a_follower_that_asks_after_the_leader_disturbs_nobody() -> None:
+def test_a_follower_that_looks_for_the_leader_disturbs_no_client() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = group_of(leader, follower, now=0.0)
     sync(group, leader, 6.0)

@@ -72,7 +72,7 @@ def test_in_a_full_rebalance_those_that_wait_may_ask_again_and_no_others() -> No
     assert told(group, second.join, 9.0) is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_an_id_whose_join_was_too_large_holds_up_nobody() -> None:
+def test_an_id_whose_join_was_too_large_delays_no_rebalance() -> None:
     leader, newcomer = Someone(joining()), Someone(joining(needs_known_id=True))
     group = group_of(leader, now=0.0, limits=GroupLimits(metadata_max=100, initial_delay=DELAY))
     sync(group, leader, 6.0)

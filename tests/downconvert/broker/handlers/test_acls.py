@@ -11,7 +11,9 @@ from tests.downconvert.broker.writable import writable_broker
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_security_is_disabled_and_each_question_is_told_so(tmp_path: Path, version: int) -> None:
+def test_each_request_about_acls_gets_the_error_that_security_is_disabled(
+    tmp_path: Path, version: int
+) -> None:
     """ClientCompatibilityTest takes this answer for "supported", and so do the admin clients."""
     asked = Message(resource_name="t", principal="User:a", host="*", operation=3)
     sought = Message(resource_name_filter=None, principal_filter=None, host_filter=None)

@@ -85,7 +85,7 @@ def test_a_wrong_setting_changes_nothing(tmp_path: Path) -> None:
         assert broker.topics["t"].config == {}
 
 
-def test_a_setting_that_nobody_knows_may_be_deleted(tmp_path: Path) -> None:
+def test_an_unknown_setting_may_be_deleted(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         assert change(broker, 1, ("no.such", DELETE, None)) is ErrorCode.NONE
         assert broker.topics["t"].config == {}

@@ -58,5 +58,5 @@ def test_a_client_that_only_reads_may_read(broker: Broker) -> None:
     assert not (cluster | topic | group) & (bits.WRITE | bits.CREATE | bits.DELETE | bits.ALTER)
 
 
-def test_operations_are_listed_only_for_those_who_ask(broker: Broker) -> None:
+def test_operations_are_listed_only_on_request(broker: Broker) -> None:
     assert asked(broker, None, wants=False) == (bits.NOT_ASKED,) * 3

@@ -98,7 +98,7 @@ def test_an_id_that_comes_twice_is_refused_beside_its_name(tmp_path: Path) -> No
         assert "t" in broker.topics
 
 
-def test_two_topics_of_one_request_are_told_apart(tmp_path: Path) -> None:
+def test_two_topics_of_one_request_are_distinguished(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", "u") as broker:
         by_id = Message(name=None, topic_id=broker.topics["u"].id)
         body = Message(topics=[Message(name="t", topic_id=bytes(16)), by_id], timeout_ms=1000)

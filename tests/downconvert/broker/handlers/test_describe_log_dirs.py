@@ -37,7 +37,7 @@ def test_partitions_and_their_sizes(tmp_path: Path, version: int) -> None:
         assert [one.partition_index for one in found.topics[0].partitions] == [1]
 
 
-def test_a_topic_of_which_nothing_is_there_is_left_out(tmp_path: Path) -> None:
+def test_a_topic_without_existing_partitions_is_left_out(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         for index, expected in ((0, ["t"]), (7, [])):
             body = Message(topics=[Message(topic="t", partitions=[index])])

@@ -83,7 +83,7 @@ def test_every_version_reads_what_was_written(version: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_a_batch_behind_a_marker_comes_once(version: int, tmp_path: Path) -> None:
+def test_a_batch_after_a_marker_is_returned_once(version: int, tmp_path: Path) -> None:
     segments = {0: [marker(0), batch(1, 2), batch(3)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         found = records_of(fetch(broker, version, "events", 0))
@@ -155,7 +155,7 @@ def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_a_compacted_batch_whose_records_are_all_read_is_gone_over(
+def test_a_compacted_batch_whose_records_are_all_read_is_skipped(
     version: int, codec: Codec, tmp_path: Path
 ) -> None:
     """Its last offset is not below the one asked for, and its records are."""
@@ -187,7 +187,7 @@ def test_zstd_comes_as_something_that_every_client_reads(version: int, tmp_path:
 
 
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v not in OLD_VERSIONS])
-def test_zstd_comes_only_to_who_knows_it(version: int, tmp_path: Path) -> None:
+def test_zstd_is_sent_only_to_clients_that_know_it(version: int, tmp_path: Path) -> None:
     segments = {0: [batch(0), batch(1, codec=Codec.ZSTD)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         answer = fetch(broker, version, "events", 0)
@@ -264,7 +264,7 @@ def test_a_defect_is_told_to_who_asked_and_to_nobody_else(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_negative_min_bytes_waits_and_harms_nobody(version: int, tmp_path: Path) -> None:
+def test_a_negative_min_bytes_waits_without_harm(version: int, tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:
         exchange = fetching(
             broker, version, "events", 0, now=0, max_bytes=-5, max_wait_ms=500, min_bytes=1

@@ -265,7 +265,7 @@ def test_only_bytes_that_a_partition_may_send_count(tmp_path: Path) -> None:
         assert exchange.is_done
 
 
-def test_a_log_that_cannot_be_read_any_more_is_told_at_once(
+def test_a_log_that_can_no_longer_be_read_is_reported_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writable_broker(tmp_path, "events") as broker:

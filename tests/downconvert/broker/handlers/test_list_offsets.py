@@ -105,7 +105,7 @@ def test_no_more_offsets_are_listed_than_asked_for(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_errors_are_told_for_each_partition(version: int, tmp_path: Path) -> None:
+def test_errors_are_returned_for_each_partition(version: int, tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         asked = [Message(partition_index=index, timestamp=-1) for index in (0, 7)]
         body = Message(

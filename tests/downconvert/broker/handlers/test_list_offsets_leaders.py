@@ -148,7 +148,7 @@ def test_version_0_of_a_log_without_records_and_of_one_whose_start_has_moved(
         assert listed(broker, 1, EARLIEST).offset == 1
 
 
-def test_a_follower_serves_only_who_debugs(tmp_path: Path) -> None:
+def test_a_follower_serves_only_debugging_consumers(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         partition_of(broker).leader = 9
         codes = [

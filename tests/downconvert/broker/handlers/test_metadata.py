@@ -92,7 +92,7 @@ def test_nothing_is_made_unless_the_operator_says_so(tmp_path: Path) -> None:
         assert (found.error_code, list(reads.topics)) == (UNKNOWN, [])
 
 
-def test_a_disk_that_takes_no_topic_is_named_and_the_client_asks_again(
+def test_a_disk_that_cannot_store_a_topic_is_named_and_the_client_retries(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_args: object) -> None:

@@ -184,7 +184,7 @@ def test_the_last_offset_counts_where_records_are_deleted_and_is_answered_once(
     assert partition.start_offset == 0
 
 
-def test_a_topic_of_which_no_partition_is_named_is_answered_as_by_kafka(broker: Broker) -> None:
+def test_a_topic_without_named_partitions_is_answered_as_by_kafka(broker: Broker) -> None:
     asked = [
         Message(name="t", partitions=[], partition_indexes=[]),
         Message(name="u", partitions=[0], partition_indexes=[0]),

@@ -46,7 +46,7 @@ def test_by_name_all_topics_are_told_and_by_id_those_that_have_one(
         assert found(broker, version) == {"t": (3, 0), **elsewhere}
 
 
-def test_only_who_asks_for_stable_offsets_waits_for_a_transaction(directory: Path) -> None:
+def test_only_requests_for_stable_offsets_wait_for_a_transaction(directory: Path) -> None:
     with writable_broker(directory) as broker:
         producer = Producing(broker)
         producer.begin()

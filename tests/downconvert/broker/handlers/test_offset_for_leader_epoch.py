@@ -34,7 +34,7 @@ def test_an_epoch_ends_where_the_next_begins(
     assert (answer.leader_epoch if version else end[0], answer.end_offset) == end
 
 
-def test_errors_are_told_for_each_partition(tmp_path: Path) -> None:
+def test_errors_are_returned_for_each_partition(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": {0: [batch(0)]}}) as broker:
         asked = [
             Message(partition=0, leader_epoch=0, current_leader_epoch=9),

@@ -50,12 +50,12 @@ def test_other_acks_do_not_exist(broker: Broker, acks: int) -> None:
     assert stored(broker) == []
 
 
-def test_acks_all_is_answered_at_once_where_there_is_nobody_to_wait_for(broker: Broker) -> None:
+def test_acks_all_is_answered_at_once_without_followers(broker: Broker) -> None:
     (response,) = produce(broker, 9, batch(), acks=-1)
     assert (response.error_code, response.base_offset) == (0, 0)
 
 
-def test_a_topic_that_is_deleted_meanwhile_answers_who_waits(
+def test_deleting_a_topic_answers_its_waiting_fetches(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = broker.topics.partition("t", 0)
@@ -139,7 +139,7 @@ def test_nobody_waits_for_replicas_for_weeks(
     assert not len(broker.purgatory)
 
 
-def test_a_producer_that_has_gone_is_waited_for_no_longer(
+def test_a_producer_that_has_gone_ends_its_wait_for_replicas(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Followers(broker, monkeypatch)

@@ -65,7 +65,7 @@ def test_a_right_password_is_let_in(broker: Broker, name: str, version: int) -> 
         b"\xff\0alice\0wonderland",
     ],
 )
-def test_a_wrong_password_is_told_and_the_connection_ends(broker: Broker, data: bytes) -> None:
+def test_a_wrong_password_is_answered_and_the_connection_ends(broker: Broker, data: bytes) -> None:
     client = someone()
     choose(broker, client, "PLAIN")
     body = Message(auth_bytes=data)
@@ -282,7 +282,7 @@ def test_requests_under_way_when_a_token_expires_are_finished(broker: Broker) ->
 
 
 @pytest.mark.usefixtures("tokens")
-def test_a_wrong_token_is_told_twice_and_counts_once(broker: Broker) -> None:
+def test_a_wrong_token_is_answered_twice_and_counts_once(broker: Broker) -> None:
     client = someone()
     answered = bear(broker, client, signed(0, aud="other"))
     assert answered.error_code == 0

@@ -92,7 +92,7 @@ def test_a_broker_that_only_reads_refuses_every_change(tmp_path: Path, change: C
 @pytest.mark.parametrize(
     "error", [OSError(5, "Input/output error"), LogDirOfflineError("offline", "x")]
 )
-def test_an_error_of_the_disk_is_told_in_words(
+def test_an_error_of_the_disk_is_reported_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change, error: Exception
 ) -> None:
     def fail(*_: object) -> None:
@@ -130,7 +130,7 @@ def test_a_setting_that_is_so_already_has_a_message(
 
 
 @pytest.mark.parametrize("change", [DELETE, ENLARGE, ALTER, CHANGE], ids=lambda one: one.api.name)
-def test_a_topic_that_is_missing_is_told_in_words(tmp_path: Path, change: Change) -> None:
+def test_a_missing_topic_is_reported_in_words(tmp_path: Path, change: Change) -> None:
     with writable_broker(tmp_path, "t") as broker:
         answer = asked(broker, change, "none")
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -64,7 +64,7 @@ def test_a_transaction_is_described(broker: Broker) -> None:
     assert state(broker, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_partition_tells_its_producers(broker: Broker) -> None:
+def test_a_partition_lists_its_producers(broker: Broker) -> None:
     producer = begun(broker, "tx")
     producer.write([b"a", b"b"])
     topics = [Message(name="t", partition_indexes=[0, 1])]

@@ -100,7 +100,7 @@ def test_a_length_that_no_request_has_is_refused(length: int) -> None:
         client.read()
 
 
-def test_a_claimed_length_takes_no_memory() -> None:
+def test_a_claimed_length_allocates_no_memory() -> None:
     memory = RequestMemory(0)
     client = Connection(
         Client(1, "a"),

@@ -119,7 +119,7 @@ def test_a_small_batch_that_becomes_a_large_response_moves_its_client(
         ({}, 2, Codec.LZ4, "converting"),
     ],
 )
-def test_records_are_compressed_again_where_nobody_waits(
+def test_records_are_recompressed_in_threads_without_other_clients(
     own: dict[str, str],
     version: int,
     codec: Codec,

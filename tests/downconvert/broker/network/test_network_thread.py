@@ -89,7 +89,7 @@ def test_a_defect_ends_one_connection_and_is_logged_once(
     ]
 
 
-def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
+def test_a_defect_in_a_waiting_request_ends_that_one_and_not_the_one_that_woke_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_fetch: Fetch, _now: float) -> None:

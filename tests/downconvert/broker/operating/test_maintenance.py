@@ -178,7 +178,7 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone_and_the_others_are_not(
         assert len(offsets(broker.topics["u"].partitions[0].log.records())) == 3
 
 
-def test_the_cleaner_rests_in_proportion_to_what_it_reads(tmp_path: Path) -> None:
+def test_the_cleaner_pauses_in_proportion_to_the_bytes_it_reads(tmp_path: Path) -> None:
     own, rate = {"cleanup.policy": "compact"}, 1024
     with broker_with(tmp_path, own, log_cleaner_io_max_bytes_per_second=rate) as (broker, _):
         maintenance = Maintenance(broker)

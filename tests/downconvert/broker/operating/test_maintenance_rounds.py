@@ -207,7 +207,7 @@ def test_a_thread_that_was_not_started_can_be_stopped(tmp_path: Path) -> None:
         assert threading.active_count() == before
 
 
-def test_a_defect_is_logged_and_the_thread_rests_and_goes_on(
+def test_a_defect_is_logged_and_the_thread_continues_after_a_pause(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "AFTER_DEFECT", 0.05)

@@ -96,7 +96,7 @@ def test_warnings_are_few_and_other_ends_are_all_there(log: pytest.LogCaptureFix
         ({}, None),
     ],
 )
-def test_a_line_says_who_the_client_is(
+def test_a_line_names_the_client(
     log: pytest.LogCaptureFixture, who: dict[str, Any], user: str | None
 ) -> None:
     one = client(software_name="kafka-" + "x" * 200, software_version="1.2", **who)

@@ -66,7 +66,9 @@ def test_requests_are_numbered_from_the_beginning_again(
     assert numbers == [1, 2, 0, 1, 2]
 
 
-def test_a_broker_that_is_no_replica_any_more_asks_nobody(pair: Pair, follower: Follower) -> None:
+def test_a_broker_that_is_no_longer_a_replica_sends_no_fetch(
+    pair: Pair, follower: Follower
+) -> None:
     gone = says(0, 2, 2)[NAMES[0]]
     others = Leadership(
         leader=0,

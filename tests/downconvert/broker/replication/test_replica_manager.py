@@ -58,7 +58,7 @@ def of(broker: Broker, name: TopicPartition) -> Partition:
     return found
 
 
-def test_the_leaders_of_its_replicas_are_followed_and_nobody_else(broker: Broker) -> None:
+def test_only_the_leaders_of_its_replicas_are_followed(broker: Broker) -> None:
     side = Replication(broker)
     side.register(70)
     side.assign(dict(zip(NAMES, map(led_by, (ME, 6, 7)), strict=True)), NOW)

@@ -78,7 +78,7 @@ def test_many_changes_make_one_look() -> None:
     assert timers.next() == 120.0
 
 
-def test_a_coordinator_without_transactions_rests_until_there_is_one() -> None:
+def test_a_coordinator_without_transactions_sets_no_timer() -> None:
     transactions, timers = swept("tx")
     transactions.ids.clear()
     timers.next()

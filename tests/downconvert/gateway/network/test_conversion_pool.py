@@ -194,7 +194,7 @@ def test_where_nobody_else_waits_an_answer_takes_one_hand_over(
     assert runs == ["_run"]
 
 
-def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:
+def test_turns_follow_each_other_while_no_other_job_waits() -> None:
     async def main() -> None:
         pool = ConversionPool(threads=1)
         begun, may_end = threading.Event(), threading.Event()

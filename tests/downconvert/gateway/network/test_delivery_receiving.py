@@ -49,7 +49,7 @@ class Upstream:
 
 @pytest.mark.parametrize("turns", [0, 1, 1000])
 @pytest.mark.parametrize("parts", [1, 4])
-def test_a_response_is_received_whole_in_however_many_parts_it_comes(
+def test_a_response_in_any_number_of_parts_is_received_whole(
     sockets: tuple[socket.socket, socket.socket], turns: int, parts: int
 ) -> None:
     near, far = sockets

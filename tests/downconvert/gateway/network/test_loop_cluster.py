@@ -85,7 +85,7 @@ def test_a_broker_without_a_port_is_a_reason_until_it_is_gone() -> None:
         wait_for(lambda: not any("broker 1" in one for one in unready(running)))
 
 
-def test_a_client_is_told_of_all_other_brokers_while_one_has_no_port() -> None:
+def test_a_broker_without_a_port_does_not_hide_the_others_from_clients() -> None:
     """It is not disconnected again and again."""
     with (
         Scripted(0, 1) as broker,

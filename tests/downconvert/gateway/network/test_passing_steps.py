@@ -218,7 +218,7 @@ def test_an_answer_that_cannot_be_one_ends_the_connection(
 
 
 @pytest.mark.parametrize("is_large", [True, False])
-def test_an_answer_goes_on_as_fast_as_the_client_takes_it(through: Through, is_large: bool) -> None:
+def test_an_answer_is_sent_as_fast_as_the_client_takes_it(through: Through, is_large: bool) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2))

@@ -66,7 +66,7 @@ def run_reach(
     return reported
 
 
-def test_addresses_are_tried_in_their_order_and_each_failure_is_told(tmp_path: Path) -> None:
+def test_addresses_are_tried_in_order_and_each_failure_is_reported(tmp_path: Path) -> None:
     (closed,) = free_ports(1)
     with ExitStack() as stack:
         _, port = stack.enter_context(cluster(tmp_path, "t"))

@@ -53,7 +53,7 @@ def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
         yield found
 
 
-def test_a_bootstrap_server_that_says_nothing_does_not_hide_the_next(
+def test_a_silent_bootstrap_server_does_not_hide_the_next_one(
     behind: tuple[Broker, int], lines: list[str]
 ) -> None:
     limits = Limits(connect_timeout=0.5, request_timeout=FOREVER)
@@ -70,7 +70,7 @@ def test_a_bootstrap_server_that_says_nothing_does_not_hide_the_next(
         assert silent.accepted == tried
 
 
-def test_where_nobody_answers_the_client_hears_the_end_and_the_log_says_who(
+def test_without_an_answer_the_clients_connection_ends_and_the_log_names_the_broker(
     lines: list[str],
 ) -> None:
     with (
@@ -154,7 +154,7 @@ def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(
         wait_for(lambda: len(running.places) == 0)
 
 
-def test_a_client_hears_that_its_broker_has_gone_while_it_asks_nothing(
+def test_an_idle_client_notices_that_its_broker_has_gone(
     behind: tuple[Broker, int], lines: list[str]
 ) -> None:
     with (

@@ -114,7 +114,7 @@ def test_an_answer_is_forwarded_whole_and_charged_before() -> None:
         (False, 0.0, -1, -1),  # not ours to change
     ],
 )
-def test_a_throttle_time_is_told_in_its_place(
+def test_a_throttle_time_is_written_to_its_field(
     has_tags: bool, seconds: float, theirs: int, milliseconds: int
 ) -> None:
     tags, rest = b"\0" * has_tags, b"the rest"

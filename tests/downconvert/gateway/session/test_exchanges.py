@@ -85,7 +85,7 @@ def test_only_a_produce_without_acks_has_no_answer(api: ApiKey, acks: int, expec
     assert Ask(api, 7, None).expects_response
 
 
-def test_brokers_are_told_who_asks_for_their_versions() -> None:
+def test_the_gateway_names_itself_when_it_asks_brokers_for_versions() -> None:
     body = ASK_API_VERSIONS.body
     assert body is not None
     assert (ASK_API_VERSIONS.api, ASK_API_VERSIONS.version) == (ApiKey.ApiVersions, 3)

@@ -237,7 +237,7 @@ def test_aborted_records_are_left_out_where_that_is_asked_for(broker: Broker) ->
     assert [r.offset for r in records_of(fetch(committed, 1, 0)[0])] == [2]
 
 
-def test_damage_in_the_clusters_answer_is_told_as_damage(broker: Broker) -> None:
+def test_damage_in_the_clusters_answer_is_reported_as_damage(broker: Broker) -> None:
     append(broker, batch(0))
 
     def tamper(ask: Ask, response: bytes) -> bytes:
@@ -250,7 +250,9 @@ def test_damage_in_the_clusters_answer_is_told_as_damage(broker: Broker) -> None
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_damage_that_only_a_header_shows_is_told_as_damage(broker: Broker, version: int) -> None:
+def test_damage_that_only_a_header_shows_is_reported_as_damage(
+    broker: Broker, version: int
+) -> None:
     """A conversion skips a control batch, whatever its codec may be."""
     data = batch(0)
     append(broker, data)
@@ -265,7 +267,7 @@ def test_damage_that_only_a_header_shows_is_told_as_damage(broker: Broker, versi
     assert (part.error_code, bytes(part.records)) == (ErrorCode.CORRUPT_MESSAGE, b"")
 
 
-def test_a_refused_codec_is_told_as_kafka_tells_it(broker: Broker) -> None:
+def test_a_refused_codec_gets_kafkas_error(broker: Broker) -> None:
     append(broker, batch(0, codec=Codec.ZSTD))
     policy = replace(ConversionPolicy(), recode={"zstd": "refuse"})
     through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))

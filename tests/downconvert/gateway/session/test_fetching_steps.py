@@ -152,7 +152,7 @@ def test_aborted_records_are_named_if_any_topic_of_the_request_needs_them(
         (answer(part(batch(5), high=6), part(number=1, high=5), code=29), [29, 29], [-1, -1]),
     ],
 )
-def test_errors_are_told_in_codes_that_old_clients_know(
+def test_errors_have_codes_that_old_clients_know(
     result: Message, codes: list[int], watermarks: list[int]
 ) -> None:
     (topic,) = run(body(("t", 0, 5), ("t", 1, 5)), result)[0].responses
@@ -262,7 +262,7 @@ def test_a_committed_fetch_reads_on_up_to_the_last_stable_offset(stable: int, co
 
 
 @pytest.mark.parametrize("throttles", [(0, 30), (30, 0), (20, 30)])
-def test_the_client_is_told_the_longest_throttle_time(throttles: tuple[int, int]) -> None:
+def test_the_client_gets_the_longest_throttle_time(throttles: tuple[int, int]) -> None:
     first, second = throttles
     found, _ = run(
         body(("t", 0, 5)),

@@ -10,7 +10,7 @@ from tests.damage import mutated
 from tests.downconvert.broker.asking import CORRELATION_ID, frame
 
 
-def test_the_header_of_an_api_that_nobody_here_knows_is_read() -> None:
+def test_the_header_of_an_unknown_api_is_read() -> None:
     header = parse(memoryview(bytes.fromhex("7000 0005 00000009 0002 6869 ffff")))
     assert (header.key, header.version, header.correlation_id) == (0x7000, 5, 9)
     assert (header.client_id, header.api, header.name) == ("hi", None, "API 28672 v5")

@@ -78,7 +78,7 @@ def test_a_token_without_a_handshake_is_told_as_kafka_tells_it_and_ends(
     assert answer.error_message == "SaslAuthenticate without a handshake"
 
 
-def test_a_wrong_password_is_told_with_a_text(through: Through) -> None:
+def test_a_wrong_password_is_answered_with_a_text(through: Through) -> None:
     answer = log_in(through, "ann", "wrong")
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert answer.error_message

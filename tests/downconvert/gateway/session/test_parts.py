@@ -99,7 +99,7 @@ def test_the_following_offset_never_falls() -> None:
     assert parts_of(batch(3), offset=50).following == 50
 
 
-def test_damage_ends_the_parts_and_is_told_and_at_once_it_is_raised() -> None:
+def test_damage_ends_the_parts_and_at_the_first_batch_it_is_raised() -> None:
     bad = flipped(batch(2), 8 * MAGIC_AT)
     good = batch(0) + batch(1)
     parts = parts_of(good, bad, batch(3))

@@ -52,14 +52,14 @@ def test_a_refused_produce_without_acks_ends_the_connection(through: Through) ->
     assert isinstance(reply, HangUp)
 
 
-def test_damage_is_told_before_the_cluster_is_asked(through: Through) -> None:
+def test_damage_is_reported_before_the_cluster_is_asked(through: Through) -> None:
     broken = bytearray(message_set(1, b"a"))
     broken[-1] ^= 1
     assert produce(through, 2, bytes(broken)).error_code == ErrorCode.CORRUPT_MESSAGE
     assert [ask.api for ask in through.asked] == [ApiKey.ApiVersions]
 
 
-def test_codes_that_its_time_did_not_know_are_told_in_its_words(through: Through) -> None:
+def test_error_codes_that_are_too_new_for_a_client_are_replaced(through: Through) -> None:
     unknown = produce(through, 0, message_set(0, b"a"), partition=9)
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     v2 = produce(through, 2, message_set(2, b"a") + message_set(2, b"b"))

@@ -210,7 +210,9 @@ def answering(broker: Broker, answers: dict[int, bytes], offsets: list[int]) -> 
 
 
 @pytest.mark.parametrize("version", BEFORE_ZSTD)
-def test_nobody_is_stuck_behind_what_compaction_emptied(broker: Broker, version: int) -> None:
+def test_no_client_is_stuck_at_batches_that_compaction_emptied(
+    broker: Broker, version: int
+) -> None:
     emptied = [
         build_empty(base_offset=offset, last_offset=offset, producer_id=1) for offset in range(3)
     ]

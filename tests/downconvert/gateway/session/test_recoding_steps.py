@@ -285,7 +285,7 @@ def test_recoded_records_never_become_more_than_an_answer_may_have(
         (6, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_errors_are_told_in_codes_that_the_client_knows(version: int, told: ErrorCode) -> None:
+def test_errors_have_codes_that_the_client_knows(version: int, told: ErrorCode) -> None:
     """Kafka tells a client of 0.11 so, too. With a code that it does not know, it would ask the
     broker with the failed disk for minutes, and not for the new leader."""
     failed = part(None, error_code=ErrorCode.KAFKA_STORAGE_ERROR)

@@ -179,7 +179,7 @@ def test_topics_of_the_list_are_served_beside_those_that_are_not(broker: Broker)
         assert found["hidden"].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_fetch_goes_on_with_no_session_of_somebody_else(broker: Broker) -> None:
+def test_a_fetch_cannot_continue_a_session_of_another_client(broker: Broker) -> None:
     through = limited(broker, topics=("t",))
     body = fetch_body(0)
     body.session_id, body.session_epoch = 0, 0

@@ -35,7 +35,7 @@ def list_offsets(through: Through, timestamp: int, count: int, partition: int = 
         (START + 2, 9, [2, 0]),
     ],
 )
-def test_offsets_before_a_time_are_told_as_a_list(
+def test_offsets_before_a_time_are_returned_as_a_list(
     through: Through, timestamp: int, count: int, offsets: list[int]
 ) -> None:
     produce(through, 2, message_set(1, b"a", b"b"))

@@ -96,7 +96,7 @@ def test_a_read_only_client_joins_no_group_by_requests_with_unknown_fields() -> 
     assert 68 not in versions(is_read_only=True).offered
 
 
-def test_apis_between_brokers_are_offered_to_nobody() -> None:
+def test_apis_between_brokers_are_not_offered() -> None:
     assert versions({24: (0, 5)}).offered[ApiKey.AddPartitionsToTxn] == range(4)
 
 

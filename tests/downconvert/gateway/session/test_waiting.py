@@ -55,5 +55,5 @@ def test_all_else_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize(("claimed", "seconds"), [(-1, 0), ((1 << 31) - 1, LONGEST)])
-def test_nobody_waits_for_ever(claimed: int, seconds: float) -> None:
+def test_no_fetch_waits_for_ever(claimed: int, seconds: float) -> None:
     assert of_frame(ApiKey.Fetch, 4, Message(max_wait_ms=claimed, topics=[])) == seconds

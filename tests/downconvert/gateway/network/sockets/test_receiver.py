@@ -172,9 +172,7 @@ def test_a_sink_that_cannot_follow_gets_the_rest_later() -> None:
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("fails_at", [0, 1])
-def test_the_error_of_a_sink_reaches_who_waits_for_the_bytes(
-    error: Exception, fails_at: int
-) -> None:
+def test_the_error_of_a_sink_is_raised_to_the_waiting_task(error: Exception, fails_at: int) -> None:
     """And the connection is still read: another response may follow."""
 
     async def use(stream: Stream, theirs: socket.socket) -> None:
@@ -188,7 +186,7 @@ def test_the_error_of_a_sink_reaches_who_waits_for_the_bytes(
     with_stream(use)
 
 
-def test_an_end_in_the_middle_is_told_with_what_has_come() -> None:
+def test_an_early_end_is_reported_with_the_bytes_that_arrived() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         theirs.sendall(DATA[:50])
         theirs.shutdown(socket.SHUT_WR)

@@ -179,7 +179,7 @@ def test_an_aborted_connection_holds_no_queued_bytes() -> None:
     with_transport(use)
 
 
-def test_a_writer_that_did_not_pause_is_not_told_to_resume() -> None:
+def test_a_writer_that_did_not_pause_is_not_resumed() -> None:
     async def use(transport: SocketTransport, told: Told, theirs: socket.socket) -> None:
         transport.set_write_buffer_limits(1 << 20)
         fill(transport)
@@ -191,7 +191,7 @@ def test_a_writer_that_did_not_pause_is_not_told_to_resume() -> None:
     with_transport(use)
 
 
-def test_an_end_is_told_once() -> None:
+def test_an_end_is_reported_once() -> None:
     async def use(transport: SocketTransport, told: Told, _: socket.socket) -> None:
         transport.close()
         transport.abort()

@@ -122,22 +122,22 @@ def test_a_master_of_spark_submit_is_left_to_it(
 ) -> None:
     monkeypatch.setenv(SUBMITTED, "1234")
     monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setattr(sessions.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     with open_session("a job", options={"x": "y"}):
         assert made.steps == [("name", "a job"), ("register",)]
         assert made.settings == sessions.NEEDED | {"x": "y"}
 
 
 @pytest.mark.parametrize("where", [{"master": "local[2]"}, {"remote": "local[2]"}])
-def test_the_callers_options_come_before_the_defaults(made: Spark, where: dict[str, str]) -> None:
+def test_the_callers_options_come_before_the_defaults(made: Spark, where: dict[str, Any]) -> None:
     options = {"spark.driver.memory": "9g", "spark.sql.session.timeZone": "CET", "x": "y"}
-    with open_session("a job", options=options, **where):  # type: ignore[arg-type]
+    with open_session("a job", options=options, **where):
         assert made.settings == sessions.NEEDED | sessions.SMALL | options
 
 
 @pytest.mark.parametrize("where", [{"master": "yarn"}, {"remote": "sc://host:15002"}])
-def test_a_cluster_has_its_own_sizes(made: Spark, where: dict[str, str]) -> None:
-    with open_session("a job", **where):  # type: ignore[arg-type]
+def test_a_cluster_has_its_own_sizes(made: Spark, where: dict[str, Any]) -> None:
+    with open_session("a job", **where):
         assert made.settings == sessions.NEEDED
 
 
@@ -146,12 +146,13 @@ def test_a_failed_start_names_the_place_without_its_token(made: Spark) -> None:
         raise PySparkException("it is full")
 
     made.start = fail
-    for where, place in (
+    places: tuple[tuple[dict[str, Any], str], ...] = (
         ({"remote": "sc://host:15002/;token=secret"}, "sc://host:15002"),
         ({"master": "yarn"}, "yarn"),
-    ):
+    )
+    for where, place in places:
         words = f"^Spark does not start on {place}: it is full$"
-        with pytest.raises(JobError, match=words), open_session("a job", **where):  # type: ignore[arg-type]
+        with pytest.raises(JobError, match=words), open_session("a job", **where):
             pass
     assert ("register",) not in made.steps
 
@@ -168,11 +169,14 @@ def test_a_handler_that_spark_sets_stays(made: Spark) -> None:
     def its_own(*_: object) -> None:
         """Cancels Spark's jobs."""
 
+    def set_its_own() -> None:
+        signal.signal(signal.SIGINT, its_own)
+
     before = signal.getsignal(signal.SIGINT)
     try:
         with open_session("a job"):
             assert signal.getsignal(signal.SIGINT) is before
-        made.start = lambda: signal.signal(signal.SIGINT, its_own) and None
+        made.start = set_its_own
         with open_session("a job"):
             assert signal.getsignal(signal.SIGINT) is its_own
     finally:

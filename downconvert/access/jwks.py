@@ -88,7 +88,7 @@ class Jwks:
             raise SignatureError(f"its algorithm is {algorithm!r:.50}")
         # No critical header extension is supported.
         if "crit" in header or "b64" in header:
-            raise SignatureError("its header has an extension that is not known (crit or b64)")
+            raise SignatureError("its header has an extension that is not supported (crit or b64)")
         fitting = [
             one for one in self.keys if algorithm in one.algorithms and kid in (None, one.kid)
         ]

@@ -110,19 +110,19 @@ def test_a_purgatory_with_a_notified_key_is_not_idle() -> None:
     purgatory, waiter = Purgatory(), Waiter()
     assert purgatory.is_idle
     purgatory.watch(waiter, ["a"], 0.0, 5.0)
-    assert (purgatory.is_idle, purgatory.has_news) == (False, False)
+    assert (purgatory.is_idle, list(purgatory.notified)) == (False, [])
     purgatory.notify("a")
     waiter.due = True
-    assert purgatory.has_news
+    assert list(purgatory.notified) == ["a"]
     purgatory.complete_due(0.0)
-    assert (purgatory.is_idle, purgatory.has_news) == (True, False)
+    assert (purgatory.is_idle, list(purgatory.notified)) == (True, [])
 
 
 def test_a_key_without_waiting_operations_is_not_noted() -> None:
     purgatory = Purgatory()
     purgatory.watch(Waiter(), ["a"], 0.0, 5.0)
     purgatory.notify("b")
-    assert not purgatory.has_news
+    assert not purgatory.notified
 
 
 def test_time_is_kept_by_the_earliest_operation_that_still_waits() -> None:

@@ -66,7 +66,7 @@ def document(runs: Sequence[Run]) -> str:
         "Tests that pass on the reference and not here:",
         "",
         *_difference_lines(runs),
-        "## What fails on Kafka itself",
+        "## Tests that fail on Kafka itself",
         "",
         "The output of each is in `build/judges/failed` after a run.",
         "",

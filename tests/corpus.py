@@ -66,7 +66,7 @@ def inputs() -> list[str]:
 
 
 def kinds() -> list[str]:
-    """What the names of segments begin with: v0, v1, v2, txn, control …"""
+    """The kinds that begin the names of segments: v0, v1, v2, txn, control …"""
     return sorted({kind_of(name) for name in inputs()})
 
 

@@ -1,8 +1,8 @@
 """Records that are converted while they are sent.
 
 A fetch handler holds this object between building its response and writing it. The object knows the
-size of the response's record set. Of a large response it holds at most recompressed messages
-(made.py). The model is Kafka's LazyDownConversionRecords (KIP-283).
+size of the response's record set. It holds no converted bytes of a large response, except
+recompressed messages (made.py). The model is Kafka's LazyDownConversionRecords (KIP-283).
 
 Not here: finding the size (plan.py), sending (send.py)."""
 

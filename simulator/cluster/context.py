@@ -14,8 +14,8 @@ from .truth import Truth
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What the parts share. assignment: the brokers of each partition's replicas. machines: by
-    broker id. topic_id: of the only topic."""
+    """The objects that the parts share. assignment: the brokers of each partition's replicas.
+    machines: by broker id. topic_id: of the only topic."""
 
     options: ClusterOptions
     timeline: Timeline

@@ -38,7 +38,7 @@ PLACES_MAX: Final = 1024  # places that are noted for one request
 
 
 class Ends(Enum):
-    """What follows the taken chunks."""
+    """The state of the range after the taken chunks."""
 
     ALL = auto()  # nothing: the range ends
     LATER = auto()  # a chunk that takes another turn, or belongs to the next fetch

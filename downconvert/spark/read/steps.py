@@ -17,7 +17,7 @@ from records.batch import SIZE_AT
 from records.batches.batch_reader import BatchReader, is_message
 from records.checksum import MISMATCH, is_sound
 from records.files.window import Window
-from records.formats import MAGIC_AT, PREFIX, V0
+from records.formats import MAGIC_AT, NO_TIMESTAMP, PREFIX, V0
 from records.kernel import ROW_SIZE
 
 SIZE: Final = Struct(">i")
@@ -78,7 +78,7 @@ class StepReader:
             if self._verify and not is_sound(window, at, end):
                 return number, window.damage(MISMATCH, at)
             if window.buffer[at + MAGIC_AT] == V0:
-                table[number, AT["timestamp"]] = TimestampType.NONE
+                table[number, AT["timestamp"]] = NO_TIMESTAMP
                 table[number, AT["timestamp_type"]] = TimestampType.NONE
             at = end
         return len(table), None

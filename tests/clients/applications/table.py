@@ -116,7 +116,7 @@ def _summary(
 def _settings(
     applications: Sequence[Application], by_name: Mapping[tuple[str, str, str], Outcome]
 ) -> Iterable[str]:
-    """What differs from an application as it comes."""
+    """The results that differ from those of the default settings."""
     names = [title(target) for target in TARGETS]
     yield f"| application | setting | {' | '.join(names)} |\n"
     yield f"| {' | '.join(['---'] * (len(TARGETS) + 2))} |\n"

@@ -1,8 +1,8 @@
 """Audits one segment: its content, and the costs and losses of old consumers. This file does not
 use Spark.
 
-All headers are read. All checksums are verified, unless that is switched off. Of each format and
-codec, a sample is read and converted: stretches of a MiB, spread over the segment. A row has the
+All headers are read. All checksums are verified, unless that is switched off. A sample of each
+format and codec is read and converted: stretches of a MiB, spread over the segment. A row has the
 figures of the sample and its size in bytes, so sums of rows can be scaled.
 
 Not here: summing (audit.py), the report (audit_report.py)."""

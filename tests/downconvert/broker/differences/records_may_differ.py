@@ -251,7 +251,7 @@ RECORDS: Final = (
         ),
     ),
     MayDiffer(
-        "What is in `__consumer_offsets` and `__transaction_state`",
+        "The records in `__consumer_offsets` and `__transaction_state`",
         "records as they were written",
         "others, of the same groups and transactions",
         "Each broker chooses when it writes its state.",

@@ -43,7 +43,7 @@ METADATA = (ApiKey.Metadata, 1, Message(topics=[]))
 
 @pytest.fixture
 def without_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for the ticks of every second waits for longer than a client of these tests."""
+    """The tick of every second comes later than any client of these tests waits."""
     monkeypatch.setattr(network_thread, "SWEEP", 1000.0)
 
 

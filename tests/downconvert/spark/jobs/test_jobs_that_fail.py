@@ -1,4 +1,4 @@
-"""What a job says where its tasks fail at damage: the file, and the option that leaves it out."""
+"""A job whose tasks fail at damage names the file, and the option that leaves the damage out."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -18,6 +18,7 @@ NAME: Final = "DOWNCONVERT_ENCRYPTION_KEYS"
 NEEDED: Final = (
     "segments are encrypted: pip install 'lazy-downconvert[tiered]' brings what reads it"
 )
+NO_KEY: Final = "is no private key in PEM that can be read"
 
 
 def parse_keys(text: str) -> Mapping[str, str]:
@@ -75,7 +76,10 @@ class DataKeys:
 
             path = Path(self._files[key_id])
             try:
-                self._keys[key_id] = RSA.import_key(path.read_bytes())
-            except (OSError, ValueError, IndexError, TypeError) as error:
-                raise KeyFileError(f"{path} is no private key in PEM that can be read") from error
+                key = RSA.import_key(path.read_bytes())
+            except Exception as error:  # of a damaged key, pycryptodome raises errors of any kind
+                raise KeyFileError(f"{path} {NO_KEY}") from error
+            if not key.has_private():
+                raise KeyFileError(f"{path} {NO_KEY}")
+            self._keys[key_id] = key
         return self._keys[key_id]

@@ -9,6 +9,7 @@ import pytest
 from Crypto.Cipher import PKCS1_OAEP
 from Crypto.Hash import SHA3_512
 from Crypto.PublicKey import RSA
+from Crypto.Util.asn1 import DerSequence
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -70,6 +71,13 @@ def test_a_malformed_data_key_is_corrupt(files: dict[str, str], encoded: str) ->
 PEM = FIRST.export_key()
 
 
+def with_field(number: int, value: int) -> bytes:
+    """The first key, with another number in a field of RFC 8017's RSAPrivateKey."""
+    of_key = DerSequence().decode(FIRST.export_key("DER"))
+    of_key[number] = value
+    return bytes(of_key.encode())
+
+
 NO_KEYS: Final = {
     "missing": None,
     "empty": b"",
@@ -78,6 +86,9 @@ NO_KEYS: Final = {
     "only the first byte": b"\x30",
     "cut off": PEM[:100],
     "overwritten": PEM.replace(PEM[40:80], b"?" * 40),
+    "a prime of 0": with_field(5, 0),
+    "a prime of 1": with_field(4, 1),
+    "public": FIRST.public_key().export_key(),
     "encrypted": FIRST.export_key(passphrase="secret", pkcs=8),
 }
 

@@ -25,9 +25,11 @@ WITH_LOG: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 
 def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
     """The parts of a log that a task needs to stage some of its segments: these segments, the
-    segment after each of them, and the segments with aborted transactions."""
+    segment after each of them, and the segments with aborted transactions. A log in a mounted
+    directory is not staged, so these segments are enough."""
     if log.is_mounted:
-        return replace(log, segments=())
+        own = tuple(file for file in log.segments if file.base_offset in bases)
+        return replace(log, segments=own)
     wanted: list[SegmentFile] = []
     is_after = False
     for file in log.segments:

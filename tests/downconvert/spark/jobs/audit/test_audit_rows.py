@@ -40,6 +40,20 @@ def marker(offset: int, producer_id: int, kind: ControlRecordType) -> bytes:
 ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_offsets_in_two_segments_of_one_directory_count_once(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    segment(tmp_path / "a-0", 0, *(batch(n) for n in range(10)))
+    segment(tmp_path / "a-0", 6, *(batch(n) for n in range(6, 12)))
+    rows = audited(packed(tmp_path) if is_packed else tmp_path)
+    assert [(row["segment"], row["records"], row["damages"]) for row in rows] == [
+        (0, 6, []),
+        (6, 6, []),
+    ]
+    assert [row["log_bytes"] for row in rows] == [6 * len(batch(0))] * 2
+
+
 def test_times_are_the_lowest_and_highest_of_a_share_and_contents_are_keys_values_and_headers(
     tmp_path: Path,
 ) -> None:

@@ -10,7 +10,7 @@ Not here: the bytes (rewrite.py), comparing (verification.py), which segments an
 
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
@@ -21,14 +21,14 @@ from downconvert.storage import AbortedTransaction, DiskFullError, Log, LogConfi
 from downconvert.storage.disk.files import DISK, Files, replace_file
 from downconvert.storage.indexes.index_builder import write_indexes
 from downconvert.storage.layout import read_layout
-from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, file_name
+from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, PARTITION_METADATA, Kind, file_name
 from downconvert.storage.segments.segment import Segment
 from records import FileRecords, RecordsError
 from records.formats import V2
 from records.kernel import Buffer
 
 from .manifest import Entry, Verified, digest_of, is_true, read_note, remove_note, write_note
-from .rewrite import Rewritten, Settings, rewrite
+from .rewrite import Rewritten, Settings, Write, rewrite
 from .verification import VerificationError, compare, is_copy
 
 WORK_PREFIX: Final = ".converting-"
@@ -167,7 +167,14 @@ def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
             raise log.damage
         source = segment.slice(0, log.end_of(segment))
         aborted = _aborted(log, segment, settings)
-        done, size = _write(source, made, aborted, settings, files)
+        following = log.segments.after(segment)
+        next_offset = OFFSET_MAX if following is None else following.base_offset
+        base_offset = segment.base_offset
+        done, size = _write(
+            made,
+            files,
+            lambda write: rewrite(source, write, settings, aborted, base_offset, next_offset),
+        )
         with FileRecords.open(made) as target:
             batches_out = write_indexes(target, work, task.base_offset, files, CONFIG)
             verified, records = _verified(source, target, aborted, settings, done)
@@ -197,13 +204,8 @@ def _aborted(log: Log, segment: Segment, settings: Settings) -> list[AbortedTran
     return log.aborted(segment.base_offset, end)
 
 
-def _write(
-    source: FileRecords,
-    path: Path,
-    aborted: list[AbortedTransaction],
-    settings: Settings,
-    files: Files,
-) -> tuple[Rewritten, int]:
+def _write(path: Path, files: Files, make: Callable[[Write], Rewritten]) -> tuple[Rewritten, int]:
+    """Writes a file from the pieces that `make` writes; returns its result, and the file's size."""
     file = files.open(path)
     buffer = bytearray()
     position = 0
@@ -217,7 +219,7 @@ def _write(
             buffer.clear()
 
     try:
-        done = rewrite(source, write, settings, aborted)
+        done = make(write)
         if buffer:
             file.write_at(buffer, position)
         file.sync()

@@ -5,7 +5,7 @@ unchanged. To v0 and v1: the bytes that a consumer of that format would receive 
 
 Not here: files and their names (convert_segment.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -15,7 +15,8 @@ from downconvert.spark.read.checksums import Checksums
 from downconvert.storage import AbortedTransaction
 from downconvert.storage.cleaning.upgrade import UpgradeCount, upgrade_batches
 from downconvert.storage.producers.transactions import AbortedRanges
-from records import CorruptRecordsError, FileRecords
+from downconvert.storage.segments.rising import in_order
+from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.files.source import TRUNCATED
 from records.formats import V2
 from records.units import MiB
@@ -73,14 +74,22 @@ class Rewritten:
 
 
 def rewrite(
-    source: FileRecords, write: Write, settings: Settings, aborted: list[AbortedTransaction]
+    source: FileRecords,
+    write: Write,
+    settings: Settings,
+    aborted: list[AbortedTransaction],
+    base_offset: int,
+    next_offset: int,
 ) -> Rewritten:
     """Writes the content of `source` as `settings` say. `aborted`: its aborted transactions.
+    `base_offset`, `next_offset`: of the segment and of the next one (OFFSET_MAX: there is none).
 
-    CorruptRecordsError: damage, or bytes after the last complete batch. UnsupportedCodecError: the
-    policy refuses a codec. RecordTooLargeError: a record would not fit in memory."""
+    CorruptRecordsError: damage, a batch with a wrong offset, or bytes after the last complete
+    batch. UnsupportedCodecError: the policy refuses a codec. RecordTooLargeError: a record would
+    not fit in memory."""
     found = Rewritten()
-    runs = _runs(source, found, AbortedRanges(aborted))
+    headers = in_order(source.batches(), base_offset, next_offset)
+    runs = _runs(source, headers, found, AbortedRanges(aborted))
     if settings.to_magic == V2:
         count = UpgradeCount()
         for is_old, run in runs:
@@ -93,7 +102,7 @@ def rewrite(
         found.records_converted = count.records_converted
         found.is_copy = not count.batches_converted
         return found
-    for _ in runs:  # verifies all checksums before anything is written
+    for _ in runs:  # verifies all checksums and offsets before anything is written
         pass
     policy = replace(settings.policy, isolation=settings.isolation)
     left_out = aborted if settings.isolation == "read_committed" else []
@@ -108,14 +117,17 @@ def rewrite(
 
 
 def _runs(
-    source: FileRecords, found: Rewritten, aborted: AbortedRanges
+    source: FileRecords,
+    headers: Iterable[BatchHeader],
+    found: Rewritten,
+    aborted: AbortedRanges,
 ) -> Iterator[tuple[bool, FileRecords]]:
     """Runs of old batches (True) and of v2 batches, with verified checksums. Counts them in
     `found`."""
     start = end = 0
     was_old = False
     checksums = Checksums(source)
-    for header in source.batches():
+    for header in headers:
         checksums.verify(header)
         found.batches += 1
         found.control_batches += header.is_control

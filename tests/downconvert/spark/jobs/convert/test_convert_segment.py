@@ -255,6 +255,22 @@ def test_a_damaged_segment_gets_no_name(
     assert read_note(source.with_name("out-0"), 0) == entry
 
 
+@pytest.mark.parametrize("to_magic", [0, 1, 2])
+@pytest.mark.parametrize(("number", "offset"), [(3, 2), (3, 7000), (5, 5)])
+def test_a_segment_with_a_wrong_offset_in_a_batch_gets_no_name(
+    tmp_path: Path, to_magic: int, number: int, offset: int
+) -> None:
+    """No checksum covers it, and readers of the result would lose records."""
+    batches = [bytearray(batch(n)) for n in (0, 1, 2, 4, 6, 8)]
+    batches[number][:8] = offset.to_bytes(8, "big")
+    source = segment(tmp_path / "topic-0", 0, *map(bytes, batches)).path().parent
+    segment(source, 10, batch(10))
+    entry = convert_segment(task(source, to_magic), attempt="1", files=UNSYNCED)
+    at = number * len(batches[0])
+    assert entry.status == "failed"
+    assert entry.error.endswith(f"offsets do not rise, at byte {at}")
+
+
 def test_a_torn_end_of_the_last_segment_is_no_part_of_the_log(source: Path) -> None:
     with (source / NAME).open("ab") as file:
         file.write(batch(43)[:-5])

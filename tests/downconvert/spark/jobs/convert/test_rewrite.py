@@ -8,6 +8,7 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.spark.jobs.convert.rewrite import COPY_SIZE, Rewritten, Settings, rewrite
 from downconvert.storage import AbortedTransaction
+from downconvert.storage.names import OFFSET_MAX
 from records import (
     Codec,
     ControlRecordType,
@@ -59,7 +60,8 @@ def rewritten(
 ) -> tuple[Rewritten, bytes]:
     out = bytearray()
     settings = Settings(to_magic=to_magic, **more)
-    found = rewrite(records_of(path / "log", data), out.extend, settings, list(aborted))
+    source = records_of(path / "log", data)
+    found = rewrite(source, out.extend, settings, list(aborted), 0, OFFSET_MAX)
     return found, bytes(out)
 
 
@@ -140,12 +142,12 @@ def test_an_old_record_is_upgraded_up_to_the_size_that_is_asked_for(tmp_path: Pa
 def test_nothing_is_written_in_an_old_format_before_all_was_verified(
     tmp_path: Path, to_magic: int
 ) -> None:
-    good, bad = batch(0, 1), bytearray(batch(2, size=50))
+    good, bad = b"".join(map(batch, range(200))), bytearray(batch(200, size=50))
     bad[-9] ^= 1
     out: list[bytes | memoryview] = []
-    source = records_of(tmp_path / "log", good * 200 + bytes(bad))
-    with pytest.raises(CorruptRecordsError):
-        rewrite(source, out.append, Settings(to_magic=to_magic), [])
+    source = records_of(tmp_path / "log", good + bytes(bad))
+    with pytest.raises(CorruptRecordsError, match="checksum"):
+        rewrite(source, out.append, Settings(to_magic=to_magic), [], 0, OFFSET_MAX)
     assert out == []
 
 
@@ -162,7 +164,7 @@ def test_a_copy_of_a_file_that_is_cut_meanwhile_says_where(tmp_path: Path) -> No
                 file.truncate(BEFORE + len(old) + COPY_SIZE)
 
     with pytest.raises(CorruptRecordsError) as caught:
-        rewrite(source, write, Settings(to_magic=V2), [])
+        rewrite(source, write, Settings(to_magic=V2), [], 0, OFFSET_MAX)
     assert sizes[1:] == [COPY_SIZE]
     assert caught.value.position == BEFORE + len(old) + COPY_SIZE
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.names import LEADER_EPOCHS, LOG_STARTS, OFFSET_MAX, TopicPartition
+from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, TopicPartition
 
 BEYOND: Final = "an offset is out of range"
 
@@ -33,6 +33,10 @@ class Checkpoints:
             self._noted[broker] = noted_offsets(Path(broker) / self._name)
         return self._noted[broker]
 
+    def of(self, name: TopicPartition, directory: str) -> int:
+        """The offset that the broker of a partition's directory has noted; 0: none is known."""
+        return (self.beside(directory) or {}).get(name, 0)
+
 
 def noted_offsets(path: Path) -> Mapping[TopicPartition, int] | None:
     """The offsets in a checkpoint; None: it is missing or damaged."""
@@ -48,11 +52,6 @@ def noted_offsets(path: Path) -> Mapping[TopicPartition, int] | None:
     except (OSError, CorruptFileError) as error:
         _warn(error)
         return None
-
-
-def noted_start(broker: Path, name: TopicPartition) -> int:
-    """The log start offset of a partition in a broker's checkpoint; 0: not known."""
-    return (noted_offsets(broker / LOG_STARTS) or {}).get(name, 0)
 
 
 def leader_epochs(directory: Path) -> list[EpochEntry]:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from downconvert.storage.errors import StorageError
-from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
+from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.formats import V2
 
@@ -43,7 +43,7 @@ class CleanerPoints:
         copies. The brokers' checkpoints are beside them."""
         if name.topic in COMPACTED:
             return OFFSET_MAX
-        return max(((self._noted.beside(path) or {}).get(name, 0) for path in noted), default=0)
+        return max((self._noted.of(name, path) for path in noted), default=0)
 
 
 def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
@@ -106,7 +106,7 @@ def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.n
             if blob is not None and 0 < blob.size <= INDEX_SIZE_MAX:
                 data = blob.read()
         else:
-            path = Path(file.directory) / file_name(file.base_offset, kind, file.state)
+            path = Path(file.location(kind))
             if path.stat().st_size <= INDEX_SIZE_MAX:
                 data = path.read_bytes()
     table = np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)

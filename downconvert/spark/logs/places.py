@@ -14,17 +14,12 @@ ever.
 Not here: up to which offset a stream can read (follow.py)."""
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from downconvert.storage import Log
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
-from downconvert.storage.errors import OffsetOutOfRangeError
 from downconvert.storage.names import TopicPartition
-from records import BatchHeader, CorruptRecordsError
+from records import BatchHeader
 from records.batch import NONE
-
-from .checkpoints import leader_epochs
 
 
 class Wait(NamedTuple):
@@ -96,41 +91,16 @@ def _place(given: object) -> Place:
     raise ValueError(f"not an offset in a checkpoint: {given!r}")
 
 
-def epoch_of(log: Log, offset: int) -> int:
-    """The leader epoch of the record before an offset, from its batch; -1: not known."""
-    try:
-        header = next(log.read(offset - 1, 0).batches(), None) if offset > 0 else None
-    except (OffsetOutOfRangeError, CorruptRecordsError):
-        return NONE
-    if header is None or not header.base_offset < offset <= header.last_offset + 1:
-        return NONE
-    return header.leader_epoch
-
-
-def changed_from(log: Log, place: Place) -> int | None:
-    """The first offset at which a log differs from the one that was read up to a place; None: no
-    difference is known. CorruptRecordsError."""
-    return where_changed(
-        place,
-        lambda: epoch_of(log, place.offset),
-        lambda: leader_epochs(Path(log.path)),
-        lambda: (
-            header
-            for segment in log.segments
-            for header in segment.slice(0, log.end_of(segment)).batches()
-        ),
-    )
-
-
 def where_changed(
     place: Place,
     epoch: Callable[[], int],
     noted: Callable[[], Iterable[EpochEntry]],
     headers: Callable[[], Iterable[BatchHeader]],
 ) -> int | None:
-    """As `changed_from`, for any log. `epoch` returns the current leader epoch of the record before
-    the place, `noted` the broker's leader epochs, and `headers` the headers of all batches. The
-    latter is called at most once, and only after a truncation."""
+    """The first offset at which a log differs from the one that was read up to a place; None: no
+    difference is known. `epoch` returns the current leader epoch of the record before the place,
+    `noted` the broker's leader epochs, and `headers` the headers of all batches. The latter is
+    called at most once, and only after a truncation. CorruptRecordsError."""
     if place.epoch == NONE or epoch() in (NONE, place.epoch):
         return None
     for entry in noted():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.disk.open_files import OpenFiles
-from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
+from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition, file_name
 from downconvert.storage.segments.segment import Segment
 
 
@@ -72,7 +72,11 @@ class SegmentFile:
     def path(self) -> str:
         """The path of the log file, for messages."""
         log = self.blob(Kind.LOG)
-        return str(self.open().path()) if log is None else log.name
+        return self.location(Kind.LOG) if log is None else log.name
+
+    def location(self, kind: Kind) -> str:
+        """The path of the file of a kind in a mounted directory."""
+        return f"{self.directory}/{file_name(self.base_offset, kind, self.state)}"
 
 
 class Superseded(NamedTuple):

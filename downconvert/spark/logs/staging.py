@@ -70,7 +70,7 @@ def staged(log: PartitionLog, whole: Collection[int]) -> Iterator[Path]:
 def _link(file: SegmentFile, directory: Path) -> None:
     """Links a mounted segment, with the snapshot of producers at its base offset."""
     for kind in Kind:
-        source = Path(file.directory) / file_name(file.base_offset, kind, file.state)
+        source = Path(file.location(kind))
         target = directory / source.name
         if source.exists() and not target.exists():
             target.symlink_to(source)

@@ -45,7 +45,7 @@ from downconvert.storage.names import (
     parse_partition,
 )
 
-from .checkpoints import noted_start
+from .checkpoints import Checkpoints
 from .segment_files import PartitionLog, SegmentFile
 from .tiers import Remote, Tier, is_of_tier, remotes, tier_of
 
@@ -130,13 +130,14 @@ def found_among(
     cache: ObjectCache,
     takes: Callable[[TopicPartition], bool],
     takes_log: Callable[[TopicPartition, str, str], bool],
+    starts: Checkpoints,
 ) -> Found:
     """The partitions among items.
 
     `cache`: the cache of earlier searches. `takes`: selects partitions in tiers by name. The
     manifests of other partitions are not read. `takes_log`: selects brokers' logs by name,
     directory, and a path of this machine, beside which the broker's files are. Other logs may be in
-    any state.
+    any state. `starts`: the brokers' log start offsets.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
@@ -157,9 +158,10 @@ def found_among(
         above = folder[:-1]
         if above not in brokers:
             brokers[above] = broker_of(folders.get(above, {}))
-        directory = "/".join(folder)
-        if takes_log(name, directory, f"{brokers[above]}/{name}"):
-            logs.append(_log(name, directory, files, brokers[above]))
+        directory, noted = "/".join(folder), f"{brokers[above]}/{name}"
+        if takes_log(name, directory, noted):
+            start = starts.of(name, noted)
+            logs.append(_log(name, directory, files, brokers[above], start))
     read = in_parallel(lambda one: remotes(one[1], one[2], keys, cache), tiers)
     grouped: dict[Tier, list[Remote]] = {}
     for (tier, _, _), segments in zip(tiers, read, strict=True):
@@ -178,10 +180,11 @@ def is_log(name: str) -> bool:
 
 
 def _log(
-    name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str
+    name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str, start: int
 ) -> PartitionLog:
-    """The segments of a partition's log. CorruptFileError: it was copied while a cleaner was
-    replacing segments. The valid ones can only be found in a mounted directory."""
+    """The segments of a partition's log. `start`: the noted log start offset; 0: not known.
+    CorruptFileError: it was copied while a cleaner was replacing segments. The valid ones can only
+    be found in a mounted directory."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
     for file, blob in sorted(files.items()):  # a plain file before its gzipped copy
@@ -207,7 +210,7 @@ def _log(
         )
         for base, following in pairwise([*bases, OFFSET_MAX])
     )
-    start = max(noted_start(Path(broker), name), segments[0].base_offset if segments else 0)
+    start = max(start, segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, segments, broker, tuple(sides))
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from downconvert.storage.names import OFFSET_MAX, TopicPartition
+from downconvert.storage.names import LOG_STARTS, OFFSET_MAX, TopicPartition
 
-from .checkpoints import noted_start
+from .checkpoints import Checkpoints
 from .copies import look
 from .overlaps import joined, layers
 from .segment_files import PartitionLog, SegmentFile
@@ -47,7 +47,7 @@ def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> P
         others.insert(0, _of_tier(name, shared, tier.topic_id))
         _warn_of_damage(name, parts[0][-1:])
     broker = Path(local.noted).parent
-    start = max(noted_start(broker, name), deleted_up_to(local))
+    start = max(Checkpoints(LOG_STARTS).of(name, local.noted), deleted_up_to(local))
     return replace(
         local,
         start_offset=max(start, segments[0].base_offset if segments else 0),

@@ -13,7 +13,8 @@ Not here: choosing a copy (copies.py), cutting a segment (splits.py), choosing t
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,16 +32,19 @@ from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
 from downconvert.storage.names import (
+    LOG_STARTS,
     OFFSET_MAX,
+    Kind,
     State,
     TopicPartition,
+    file_name,
     parse_partition,
 )
 from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.tail import next_offset_of
 from records import CorruptRecordsError
 
-from .checkpoints import noted_start
+from .checkpoints import Checkpoints
 from .copies import ATTEMPTS, chosen
 from .overlaps import with_ends
 from .replicas import topic_id_of
@@ -77,13 +81,16 @@ def find_partitions(
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
     clusters below them. CorruptFileError: a tar or a manifest is damaged."""
     cache = cache or ObjectCache()
+    starts = Checkpoints(LOG_STARTS)
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
     items: list[Item] = []
     mounted = [path for path in paths if not is_elsewhere(path)]
     for name, directory in _directories(mounted, clusters, items):
         if takes(name):
-            found.setdefault(name, []).append(read_partition(name, directory))
+            with suppress(FileNotFoundError):  # it was deleted since it was found
+                log = read_partition(name, directory, starts)
+                found.setdefault(name, []).append(log)
     for path in paths:
         if is_stored(path):
             items += items_of(pinned(path))
@@ -93,7 +100,7 @@ def find_partitions(
     def takes_log(name: TopicPartition, directory: str, noted: str) -> bool:
         return clusters.take(directory, noted) and takes(name)
 
-    others = found_among(items, keys or DataKeys(), cache, takes, takes_log)
+    others = found_among(items, keys or DataKeys(), cache, takes, takes_log, starts)
     for log in others.logs:
         found.setdefault(log.topic_partition, []).append(log)
     logs = chosen(found, cache, _read_again)
@@ -131,30 +138,18 @@ def _item(path: str) -> Item:
     return Item(tuple(folder), name, Blob(path, status.st_size, 0, status.st_mtime_ns))
 
 
-def of_copies(name: TopicPartition, directories: Iterable[str]) -> PartitionLog:
-    """The log that a partition's mounted directories form together. FileNotFoundError."""
-    found = [read_partition(name, directory) for directory in directories]
-    return chosen({name: found}, ObjectCache(), _read_again)[name]
-
-
 def _read_again(log: PartitionLog) -> PartitionLog:
     return read_partition(log.topic_partition, log.directory)
-
-
-def find_directories(
-    paths: Sequence[str], cluster_id: str | None = None, packed: list[Item] | None = None
-) -> Iterator[tuple[TopicPartition, str]]:
-    """The mounted partition directories, each once, even if several paths or links lead to it. The
-    paths are absolute, because executors have other working directories. `packed`: a list that gets
-    the files of tars, of tiered storage and beside gzipped segments.
-
-    MixedClustersError: they are of several clusters, and none is named."""
-    return _directories(paths, _Clusters(cluster_id), [] if packed is None else packed)
 
 
 def _directories(
     paths: Sequence[str], clusters: "_Clusters", items: list[Item]
 ) -> Iterator[tuple[TopicPartition, str]]:
+    """The mounted partition directories, each once, even if several paths or links lead to it. The
+    paths are absolute, because executors have other working directories. `items` gets the files of
+    tars, of tiered storage and beside gzipped segments.
+
+    MixedClustersError: they are of several clusters, and none is named."""
     seen: set[tuple[int, int]] = set()
     for path in expanded(paths):
         for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen, items):  # noqa: PTH100
@@ -212,29 +207,33 @@ def cluster_of(broker: str) -> str | None:
     return None if meta is None else meta.cluster_id
 
 
-def read_partition(name: TopicPartition, directory: str) -> PartitionLog:
-    """The segments of a partition's log as they are now."""
+def read_partition(
+    name: TopicPartition, directory: str, starts: Checkpoints | None = None
+) -> PartitionLog:
+    """The segments of a partition's log as they are now. `starts`: the brokers' log start offsets;
+    None: they are read. FileNotFoundError: there is no such directory."""
+    starts = starts or Checkpoints(LOG_STARTS)
     for _ in range(ATTEMPTS):
         try:
-            return _read_partition(name, directory)
+            return _read_partition(name, directory, starts)
         except FileNotFoundError:
             if not os.path.isdir(directory):  # noqa: PTH112
                 raise
-    return _read_partition(name, directory)
+    return _read_partition(name, directory, starts)
 
 
-def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
+def _read_partition(name: TopicPartition, directory: str, starts: Checkpoints) -> PartitionLog:
     layout = read_layout(Path(directory))
     gone = set(replaced(layout, _swap_end(layout, directory))) if layout.swaps else set()
     bases = [base for base, state in layout.logs.items() if state is State.SWAP or base not in gone]
     segments = []
     for base, following in pairwise([*bases, OFFSET_MAX]):
         state = layout.logs[base]
-        found = Segment(Path(directory), base, OpenFiles(), state).path().stat()
+        # strings: making a Path costs more than a stat
+        found = os.stat(f"{directory}/{file_name(base, Kind.LOG, state)}")  # noqa: PTH116
         inode = found.st_ino
         segments.append(SegmentFile(directory, base, state, found.st_size, following, inode=inode))
-    start = noted_start(Path(directory).parent, name)
-    start = max(start, segments[0].base_offset if segments else 0)
+    start = max(starts.of(name, directory), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, tuple(segments))
 
 

@@ -13,7 +13,7 @@ from downconvert.spark.logs.compacted import TIME_ENTRY
 from downconvert.spark.logs.completeness import is_last
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
-from downconvert.storage.names import Kind, file_name
+from downconvert.storage.names import Kind
 from records import CorruptRecordsError
 from records.formats import V2
 
@@ -73,8 +73,7 @@ def _entries(file: SegmentFile) -> Any:
             blob = file.blob(Kind.TIME_INDEX)
             data = b"" if blob is None or not blob.size else blob.read()
         else:
-            name = file_name(file.base_offset, Kind.TIME_INDEX, file.state)
-            data = (Path(file.directory) / name).read_bytes()
+            data = Path(file.location(Kind.TIME_INDEX)).read_bytes()
     except FileNotFoundError:
         data = b""
     if len(data) % TIME_ENTRY.itemsize:

@@ -1,6 +1,6 @@
 """Caches data read from objects that have not changed: manifests, ends of logs, copies.
 
-Not here: how the data is read (trees.py, tiers.py, followed_stored.py)."""
+Not here: how the data is read (trees.py, tiers.py, followed_logs.py)."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar

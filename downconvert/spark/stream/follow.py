@@ -8,8 +8,8 @@ record.
 The result does not depend on the order of copying either. If offsets are missing between segments,
 and one of the segments is new, a stream waits for the offsets for a limited time (gaps.py).
 
-Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's interface
-(stream.py), reading (rows.py, batches.py)."""
+Not here: the logs themselves (followed_logs.py), Spark's interface (stream.py), reading (rows.py,
+batches.py)."""
 
 import time
 import warnings
@@ -27,8 +27,7 @@ from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
-from .followed_mounted import FollowedLog, MountedLogs
-from .followed_stored import StoredLogs
+from .followed_logs import FollowedLog, FollowedLogs
 
 Made = TypeVar("Made")
 Offsets: TypeAlias = dict[TopicPartition, int]
@@ -37,16 +36,13 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 class LogFollower:
     """The partitions that the options select, as of the latest `refresh`."""
 
-    def __init__(self, options: Options, logs: MountedLogs | StoredLogs) -> None:
+    def __init__(self, options: Options, logs: FollowedLogs) -> None:
         self._options = options
         self._logs = logs
         self._current: dict[TopicPartition, FollowedLog] = {}
         self._ends: Offsets | None = None
         self._stuck: list[str] = []  # gaps that keep a stream from ending
         self._turn = 0  # rotates which partition is read first if a limit does not allow all
-
-    def close(self) -> None:
-        self._logs.close()
 
     def refresh(self) -> Offsets:
         """Looks for partitions; returns the offset up to which each can be read now."""

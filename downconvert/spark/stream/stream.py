@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from downconvert.spark.logs.places import Json, Place, from_json, to_json
-from downconvert.spark.logs.trees import is_elsewhere
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import check_wanted
 from downconvert.spark.plan.bounds import EVERYTHING
@@ -18,8 +17,7 @@ from downconvert.spark.plan.planner import tasks_of
 from downconvert.spark.read.reader import Task, read_splits
 
 from .follow import LogFollower, Offsets
-from .followed_mounted import MountedLogs
-from .followed_stored import StoredLogs
+from .followed_logs import FollowedLogs
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -51,7 +49,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options = options
         self._schema = schema
-        self._following: LogFollower | None = None  # in the driver only: workers need no files
+        self._following: LogFollower | None = None  # in the driver only
         self._target: Offsets | None = None  # where an availableNow query ends
         self._latest: Json | None = None  # for Spark before 4.2, which does not pass its position
 
@@ -104,14 +102,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return iter(())
         return read_splits(partition.splits, self._options, EVERYTHING, self._schema)
 
-    def stop(self) -> None:
-        if self._following is not None:
-            self._following.close()
-            self._following = None
-
     def _follow(self) -> LogFollower:
         if self._following is None:
-            is_mounted = not any(map(is_elsewhere, self._options.paths))
-            logs = MountedLogs(self._options) if is_mounted else StoredLogs(self._options)
-            self._following = LogFollower(self._options, logs)
+            self._following = LogFollower(self._options, FollowedLogs(self._options))
         return self._following

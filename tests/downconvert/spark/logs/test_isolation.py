@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.logs.isolation import Committed, committed_of, is_sound
+from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.outcomes import followed
 from downconvert.spark.logs.trees import find_partitions, read_partition
-from downconvert.storage import Log
 from downconvert.storage.indexes.transaction_index import (
     ENTRY,
     VERSION,
@@ -22,7 +21,6 @@ from downconvert.storage.producers.producer_state import (
 )
 from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType
-from records.formats import MAGIC_AT
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
@@ -283,36 +281,6 @@ def test_a_transaction_that_was_open_before_the_log_begins_ends_it_where_it_begi
     (logs / "log-start-offset-checkpoint").write_text("0\n1\na 0 3\n")
     (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
     assert committed_of(log, lambda _: 0).end == 3
-
-
-@pytest.mark.parametrize(
-    ("snapshots", "damaged", "expected"),
-    [
-        ((), 0, False),
-        ((), 3, False),
-        ((3,), 0, True),
-        ((3,), 3, False),
-        ((3,), 6, False),
-        ((3, 6), 3, True),
-        ((3, 6), 6, False),
-        ((0, 3, 6), 6, False),
-        ((0, 3), None, True),
-    ],
-)
-def test_a_log_is_sound_from_its_last_snapshot_of_producers_on(
-    tmp_path: Path, snapshots: tuple[int, ...], damaged: int | None, expected: bool
-) -> None:
-    for base in (0, 3, 6):
-        found = segment(tmp_path / "a-0", base, batch(base), batch(base + 1), batch(base + 2))
-        if base == damaged:
-            data = bytearray(found.path().read_bytes())
-            data[len(batch(base)) + MAGIC_AT] = 9
-            found.path().write_bytes(data)
-        if base in snapshots:
-            path = tmp_path / "a-0" / file_name(base, Kind.SNAPSHOT)
-            write_snapshot(UNSYNCED, path, ProducerStates())
-    with Log.open(tmp_path / "a-0") as log:
-        assert (is_sound(log) and log.damage is None) is expected  # of the last segment
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

@@ -1,6 +1,5 @@
 """An offset with the leader epoch before it identifies a record."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,16 +7,14 @@ import pytest
 from downconvert.spark.logs.places import (
     Place,
     Wait,
-    changed_from,
-    epoch_of,
     from_json,
     to_json,
     where_changed,
 )
-from downconvert.storage import Log, TopicPartition
+from downconvert.storage import TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from records import MemoryRecords
-from tests.downconvert.storage.logs import batch, segment
+from tests.downconvert.storage.logs import batch
 
 NAME = TopicPartition("a-b", 3)
 
@@ -47,38 +44,6 @@ def test_as_json(place: Place, json: Any) -> None:
 def test_values_that_are_no_place_are_refused(given: object) -> None:
     with pytest.raises(ValueError, match="not an offset in a checkpoint"):
         from_json({"a": {"0": given}})
-
-
-def log(path: Path, *batches: bytes) -> Log:
-    segment(path / "t-0", 0, *batches)
-    return Log.open(path / "t-0")
-
-
-def test_the_epoch_in_front_of_an_offset(tmp_path: Path) -> None:
-    found = log(
-        tmp_path, batch(0, 1, leader_epoch=2), batch(4, leader_epoch=5), batch(5, 6, magic=1)
-    )
-    assert [epoch_of(found, offset) for offset in range(9)] == [-1, 2, 2, -1, -1, 5, -1, -1, -1]
-
-
-def test_where_a_log_was_written_anew(tmp_path: Path) -> None:
-    found = log(
-        tmp_path,
-        batch(0, 1, leader_epoch=0),
-        batch(2, 3, leader_epoch=3),
-        batch(4, leader_epoch=4),
-    )
-    assert changed_from(found, Place(4, 3)) is None
-    assert changed_from(found, Place(5, 3)) == 4
-    assert changed_from(found, Place(4, 0)) == 2
-    assert changed_from(found, Place(5, 0)) == 2
-    assert changed_from(found, Place(4)) is None  # nobody noted an epoch
-    assert changed_from(found, Place(9, 0)) is None  # not there: who asks compares ends
-    assert changed_from(found, Place(2, 1)) == 2  # a copy that was left behind has no later epoch
-    path = tmp_path / "t-0" / "leader-epoch-checkpoint"
-    path.write_text("0\n3\n0 0\n3 2\n4 4\n")
-    assert changed_from(found, Place(5, 0)) == 2
-    assert changed_from(found, Place(5, 3)) == 4
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ import pytest
 
 from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.jobs.jobs import chosen
-from downconvert.spark.logs import trees
+from downconvert.spark.logs import checkpoints, trees
 from downconvert.spark.logs.trees import find_partitions, read_partition
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.planner import partitions
 from downconvert.storage import TopicPartition
+from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.layout import Layout, read_layout
 from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.spark.stream.test_follow import stream
@@ -49,6 +50,27 @@ def test_paths_may_be_patterns(tmp_path: Path) -> None:
 def test_a_folder_named_like_a_partition_is_searched(tmp_path: Path) -> None:
     partition(tmp_path / "broker-1", batch(0), "orders-0")
     assert names(tmp_path) == ["orders-0"]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_brokers_log_start_offsets_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_packed: bool
+) -> None:
+    """A broker may have ten thousand partitions, all of them in this file."""
+    for number in range(3):
+        partition(tmp_path / "b1", batch(0, 1), f"a-{number}")
+    noted = "".join(f"a {number} 1\n" for number in range(3))
+    (tmp_path / "b1" / "log-start-offset-checkpoint").write_text(f"0\n3\n{noted}")
+    read: list[Path] = []
+
+    def read_and_note(path: Path) -> dict[TopicPartition, int]:
+        read.append(path)
+        return read_offsets(path)
+
+    monkeypatch.setattr(checkpoints, "read_offsets", read_and_note)
+    path = packed(tmp_path / "b1") if is_packed else tmp_path
+    assert [log.start_offset for log in find_partitions([str(path)])] == [1, 1, 1]
+    assert len(read) == 1
 
 
 def test_deleted_moved_and_foreign_directories_are_no_logs(tmp_path: Path) -> None:

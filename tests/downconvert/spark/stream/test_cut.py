@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
-from downconvert.spark.stream.followed_stored import cut
+from downconvert.spark.stream.followed_logs import cut
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment

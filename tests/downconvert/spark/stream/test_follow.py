@@ -13,9 +13,9 @@ from downconvert.spark.logs.stored_headers import header_of
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.read.reader import Task
-from downconvert.spark.stream import followed_stored
+from downconvert.spark.stream import followed_logs
 from downconvert.spark.stream.follow import LogFollower, shared_out
-from downconvert.spark.stream.followed_mounted import MountedLogs
+from downconvert.spark.stream.followed_logs import FollowedLogs
 from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
@@ -315,7 +315,7 @@ def test_a_stream_follows_the_copy_of_the_later_epoch(tmp_path: Path) -> None:
 
 def test_committed_records_wait_for_the_end_of_their_transaction(directory: Path) -> None:
     options = Options.parse(OPTIONS | {"path": str(directory)}, streaming=True)
-    ends = LogFollower(options, MountedLogs(options)).refresh()
+    ends = LogFollower(options, FollowedLogs(options)).refresh()
     assert ends == {TopicPartition("a", 0): 3, TopicPartition("b", 1): 7}
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     append(directory / "a-0", batch(3, transactional=True, **producer))
@@ -354,7 +354,7 @@ def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
             raise FileNotFoundError(2, "no such object", file.path)
         return header_of(file, offset)
 
-    monkeypatch.setattr(followed_stored, "header_of", look)
+    monkeypatch.setattr(followed_logs, "header_of", look)
     start, lost = {"c": {"0": 5}}, "c-0 begins at 20; offsets from 5 on were deleted unread"
     limit: Any = Limit(max_rows=5)
     with pytest.raises(DataLossError, match=lost):
@@ -376,7 +376,7 @@ def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
     def gone(file: SegmentFile, _: int) -> None:
         raise FileNotFoundError(2, "no such object", file.path)
 
-    monkeypatch.setattr(followed_stored, "header_of", gone)
+    monkeypatch.setattr(followed_logs, "header_of", gone)
     start = {"c": {"0": 20}}
     with pytest.raises(DataLossError, match=r"0\.log|tar was deleted after it was listed"):
         stream(path).latestOffset(start, Limit(max_rows=1))  # type: ignore[arg-type]

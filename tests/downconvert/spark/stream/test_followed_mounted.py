@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, DataLossError
 from downconvert.spark.logs import trees
-from downconvert.spark.logs.trees import find_directories
-from downconvert.spark.stream import followed_mounted
+from downconvert.spark.logs.checkpoints import Checkpoints
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.trees import read_partition
 from downconvert.storage.names import Kind, TopicPartition, file_name, parse_partition
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
@@ -173,13 +173,12 @@ def test_a_partition_that_is_deleted_as_it_is_looked_at_is_none(
     for name in ("a-0", "b-0"):
         partition(tmp_path, batch(0, 1), name)
 
-    def found(*given: Any) -> Iterator[tuple[TopicPartition, str]]:
-        for name, directory in find_directories(*given):
-            if name.topic == "a":
-                shutil.rmtree(directory)
-            yield name, directory
+    def read(name: TopicPartition, directory: str, starts: Checkpoints) -> PartitionLog:
+        if name.topic == "a":
+            shutil.rmtree(directory)
+        return read_partition(name, directory, starts)
 
-    monkeypatch.setattr(followed_mounted, "find_directories", found)
+    monkeypatch.setattr(trees, "read_partition", read)
     source = stream(tmp_path)
     assert source.latestOffset({"b": {"0": 0}}) == {"b": {"0": 2}}
 

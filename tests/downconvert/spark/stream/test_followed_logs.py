@@ -25,7 +25,7 @@ from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.stores import file_systems, stores
 from downconvert.spark.stores.store_errors import ThrottledError
-from downconvert.spark.stream import followed_stored
+from downconvert.spark.stream import followed_logs
 from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
 from tests import store_servers
@@ -219,7 +219,7 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
             raise FileNotFoundError(2, "no such object", file.path)
         return last_batch(file)
 
-    monkeypatch.setattr(followed_stored, "last_batch", look)
+    monkeypatch.setattr(followed_logs, "last_batch", look)
     assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}
     assert removed
 

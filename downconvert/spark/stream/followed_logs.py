@@ -1,7 +1,8 @@
-"""The logs that a stream follows in stores, tars and tiered storage.
+"""The logs that a stream follows, in mounted directories, stores, tars and tiered storage.
 
-The logs are listed once for each micro-batch. Only new and changed files are read: the index of a
-log's last segment and of other new segments, and the part of the log after the last index entry.
+The logs are listed once for each micro-batch. Of files in a store, only new and changed ones are
+read: the index of a log's last segment and of other new segments, and the part of the log after the
+last index entry. In a mounted directory these are read each time.
 
 Not here: how much of the logs is read (follow.py), listing (trees.py)."""
 
@@ -19,7 +20,7 @@ from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damag
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of
-from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile, are_mounted
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_headers import (
@@ -30,7 +31,7 @@ from downconvert.spark.logs.stored_headers import (
     last_batch,
 )
 from downconvert.spark.logs.stored_trees import forget
-from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.logs.trees import find_partitions, is_elsewhere
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, missing_from
@@ -54,7 +55,7 @@ class Tail(NamedTuple):
     epoch: int = NONE
 
 
-class StoredLog:
+class FollowedLog:
     """A log as it was at the last listing."""
 
     def __init__(self, log: PartitionLog, options: Options, cache: ObjectCache) -> None:
@@ -189,10 +190,13 @@ class StoredLog:
     def _committed(self, limit: int = OFFSET_MAX) -> Committed:
         limit = limit if limit < self.end_offset else OFFSET_MAX
         if limit not in self._transactions:
-            cleaned = cleaned_of(self._log, self._options, CleanerPoints())
-            make = partial(committed_of, self._log, cleaned, limit)
-            key = "committed", self._log, limit
-            self._transactions[limit] = self._once(self._log.segments, key, make)
+            log = self._log
+            cleaned = cleaned_of(log, self._options, CleanerPoints())
+            make = partial(committed_of, log, cleaned, limit)
+            # The end of a log identifies its batches, but not those of further copies.
+            others = [file for other in log.others for file in other.segments]
+            key = "committed", log, self._tail, limit
+            self._transactions[limit] = self._once(others, key, make)
         return self._transactions[limit]
 
     def _once(self, files: Sequence[SegmentFile], key: Hashable, make: Callable[[], Made]) -> Made:
@@ -227,22 +231,19 @@ def _key(file: SegmentFile, offset: int) -> Hashable:
     return "before", replace(file, next_offset=0, is_clipped=False), offset
 
 
-class StoredLogs:
-    """The logs below some paths, at least one of which is not mounted."""
-
-    costs = True  # a refresh needs requests to a store
+class FollowedLogs:
+    """The logs below some paths. `costs`: whether a refresh needs requests to a store, or reads
+    archives."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self.costs = any(map(is_elsewhere, options.paths))
         self._cache = ObjectCache()
         # directories of this machine, with the brokers' checkpoints
         self._brokers: set[str] = set()
         self._were_found = False
 
-    def close(self) -> None:
-        """Does nothing: no file is open."""
-
-    def refresh(self) -> dict[TopicPartition, tuple[StoredLog, int]]:
+    def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         """Lists the logs again. FileNotFoundError: there is no log below the paths, and never was.
         StoreError."""
         return attempted(lambda is_final: self._opened(self._listed(is_final=is_final)))
@@ -265,13 +266,18 @@ class StoredLogs:
                 raise
             found = []
         self._were_found = True
+        is_packed = any(file.blobs for log in found for file in log.segments)
+        self.costs = is_packed or any(map(is_elsewhere, options.paths))
         self._forget(found)
         return found
 
-    def _opened(self, found: Sequence[PartitionLog]) -> dict[TopicPartition, tuple[StoredLog, int]]:
+    def _opened(
+        self, found: Sequence[PartitionLog]
+    ) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         options = self._options
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
-        logs = in_parallel(lambda log: StoredLog(log, options, self._cache), found)
+        make = partial(FollowedLog, options=options, cache=self._cache)
+        logs = in_parallel(make, found, is_mounted=are_mounted(found))
         return {log.name: (log, log.readable_until(watermarks)) for log in logs}
 
     def _forget(self, found: list[PartitionLog]) -> None:
@@ -307,12 +313,14 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
 
 def _cut_by_headers(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     taken = 0
-    # The task that reads the batches reports damage.
-    with headers_near(file, offset) as headers, suppress(CorruptRecordsError):
-        for header in headers:
-            if header.last_offset < offset:
-                continue
-            if taken and taken + header.size > bytes_max:
-                return max(header.base_offset, offset + 1), taken
-            taken += header.size
+    with headers_near(file, offset) as headers:
+        try:
+            for header in headers:
+                if header.last_offset < offset:
+                    continue
+                if taken and taken + header.size > bytes_max:
+                    return max(header.base_offset, offset + 1), taken
+                taken += header.size
+        except CorruptRecordsError:  # the task that reads the rest of the segment reports it
+            taken = file.size
     return file.next_offset, taken

@@ -25,7 +25,7 @@ from downconvert.spark.stores.file_systems import joined
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.patterns import alternatives
-from downconvert.spark.stores.stores import Stored, listed, shown
+from downconvert.spark.stores.stores import Stored, listed, present, shown
 from downconvert.spark.stores.tars import COMPRESSED, TAR, members
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import (
@@ -73,19 +73,33 @@ class Found(NamedTuple):
 
 
 def items_of(uri: str) -> list[Item]:
-    """The objects below a URI, which may be a pattern, or the members of a tar.
+    """The objects below a URI, which may be a pattern, or the members of a tar. If it names a
+    partition's folder, the broker's files beside that are included.
 
     FileNotFoundError: there are none. StoreError."""
     found: dict[str, Item] = {}
+    brokers: set[str] = set()
     for alternative in alternatives(uri.replace("[^", "[!")):
         base, pattern = _fixed(alternative)
+        depth = len(shown(alternative).rstrip("/").split("/"))
         with nullcontext() if alternative == uri else suppress(FileNotFoundError):
             for one in listed(base):
                 if _matches(one.uri, base, pattern):
-                    found[one.uri] = _item(one)
+                    found[one.uri] = item = _item(one)
+                    if len(item.folder) == depth and parse_partition(item.folder[-1]) is not None:
+                        brokers.add(_broker_above(one.uri))
     if not found:
         raise FileNotFoundError(2, "no object matches that", shown(uri))
+    for broker in filter(None, brokers):
+        found |= {one.uri: _item(one) for one in present(broker, sorted(OF_BROKER))}
     return list(found.values())
+
+
+def _broker_above(uri: str) -> str:
+    """The URI of the folder above a file's folder; empty: there is none."""
+    parts = urlsplit(uri)
+    above, *names = parts.path.rsplit("/", 2)
+    return joined(parts._replace(path=above)) if len(names) == 2 else ""
 
 
 def _fixed(uri: str) -> tuple[str, list[str]]:

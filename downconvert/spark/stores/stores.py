@@ -23,7 +23,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from pyarrow import fs
 
 from .file_systems import has_rename, joined, opened, ranges_at
-from .store_errors import named_errors
+from .store_errors import ForbiddenError, named_errors
 
 URI: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 S3: Final = {"s3", "s3a", "s3n"}
@@ -116,6 +116,21 @@ def listed(uri: str) -> list[Stored]:
     return sorted(
         Stored(_uri_of(base, path, info.path), info.size, info.mtime_ns or 0) for info in found
     )
+
+
+def present(folder: str, names: Iterable[str]) -> list[Stored]:
+    """The objects with these names in a folder. None if the folder is forbidden: a user may be
+    allowed to read only the folders below it. StoreError."""
+    uris = [below(folder, name) for name in names]
+    files, _ = opened(folder)
+    with suppress(ForbiddenError), named_errors(shown(folder)):
+        found = files.get_file_info([opened(uri)[1] for uri in uris])
+        return [
+            Stored(uri, info.size, info.mtime_ns or 0)
+            for uri, info in zip(uris, found, strict=True)
+            if info.is_file
+        ]
+    return []
 
 
 def _uri_of(base: SplitResult, path: str, found: str) -> str:

@@ -226,11 +226,43 @@ def test_a_file_system_of_fsspec_whose_names_begin_with_a_slash(logs: Path, tmp_
 @pytest.mark.parametrize("name", ["a#b", "a%20b", "a b", "100%", "ä+b"])
 def test_a_folder_may_have_any_name(logs: Path, tmp_path: Path, name: str) -> None:
     memory = pytest.importorskip("fsspec").filesystem("memory")
-    (logs / "log-start-offset-checkpoint").unlink()  # above a folder that is named itself
     memory.put(f"{logs}/", f"/{tmp_path.name}/{name}/", recursive=True)
     for end in ("", "/orders-*", "/other-1"):
         found = content(f"memory://{tmp_path.name}/{quote(name)}{end}")
         assert sorted(found) == sorted(content(f"{logs}{end}"))
+    memory.rm(f"/{tmp_path.name}", recursive=True)
+
+
+@pytest.mark.parametrize("path", ["orders-0", "orders-*", "{orders-0,other-1}", "orders-0/"])
+def test_the_checkpoints_beside_a_folder_that_is_named_itself_count(
+    logs: Path, tmp_path: Path, path: str
+) -> None:
+    """As in a mounted directory."""
+    (logs / "replication-offset-checkpoint").write_text("0\n2\norders 0 20\nother 1 2\n")
+    (logs / "meta.properties").write_text("version=1\ncluster.id=two\n")
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    memory.put(f"{logs}/", f"/{tmp_path.name}/", recursive=True)
+    options = {"topics": "orders", "stopAtHighWatermark": "true", "clusterId": "two"}
+    for uri in (f"{logs}/{path}", f"memory://{tmp_path.name}/{path}"):
+        assert [offset for _, _, offset, _ in content(uri, **options)] == list(range(3, 20))
+    memory.rm(f"/{tmp_path.name}", recursive=True)
+
+
+def test_the_files_beside_a_folder_may_be_forbidden(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    memory.put(f"{logs}/orders-0", f"/{tmp_path.name}/orders-0", recursive=True)
+    info = memory.info
+
+    def refusing(path: str, **options: Any) -> Any:
+        if "orders-0" not in path:
+            raise PermissionError(path)
+        return info(path, **options)
+
+    monkeypatch.setattr(type(memory), "info", lambda _, path, **options: refusing(path, **options))
+    assert len(content(f"memory://{tmp_path.name}/orders-0")) == 60
+    monkeypatch.undo()
     memory.rm(f"/{tmp_path.name}", recursive=True)
 
 

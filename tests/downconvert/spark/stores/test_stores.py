@@ -69,7 +69,7 @@ def test_patterns_and_copies(logs: Path) -> None:
     shutil.copytree(logs / "orders-0", logs.parent / "copies" / "b2" / "orders-0")
     (logs.parent / "copies" / "b2" / "orders-0" / file_name(COUNT, Kind.LOG)).unlink()
     assert rows(f"{URI}/copies/b*") == rows(f"{URI}/copies/b1")
-    assert len(rows(f"{URI}/copies/*/orders-0")) == 2 * COUNT
+    assert rows(f"{URI}/copies/*/orders-0") == rows(f"{URI}/copies/b1", topics="orders")
     assert rows(f"{URI}/copies/{{b1,b3}}") == rows(f"{URI}/copies/[^ac]1")
     with pytest.raises(FileNotFoundError, match="no object"):
         rows(f"{URI}/copies/c*")

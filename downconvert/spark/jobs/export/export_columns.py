@@ -40,15 +40,3 @@ def column_of(path: Path, name: str) -> Column:
 def are_dates(column: Column) -> bool:
     """Whether Python's dates can represent all timestamps."""
     return all(at is None or DAYS[0] <= at // MICROSECONDS_OF_DAY <= DAYS[1] for at in column[:2])
-
-
-def leave_out_bounds(path: Path, name: str) -> None:
-    """Writes a file anew without the bounds of a column in its metadata. Iceberg's Python library
-    reads them as dates, and would fail."""
-    source = pq.ParquetFile(path)
-    schema, target = source.schema_arrow, path.with_suffix(".anew")
-    others = [column for column in schema.names if column != name]
-    with source, pq.ParquetWriter(target, schema, write_statistics=others) as writer:
-        for batch in source.iter_batches():
-            writer.write_batch(batch)
-    target.replace(path)

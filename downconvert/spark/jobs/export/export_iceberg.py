@@ -14,6 +14,7 @@ from downconvert.spark.options.schemas import EXPORTED, arrow_schema
 from downconvert.spark.stores.stores import is_stored, local_path, pinned
 from downconvert.storage.names import TopicPartition
 
+from .export_columns import are_dates
 from .export_manifest import Exported
 from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
@@ -23,6 +24,8 @@ FOLDERS: Final = ("topic", "date")
 DATA: Final = "data"  # the folder of a table's files
 # No retries: pyiceberg would commit the same files on top of another export's commit.
 RETRIES: Final = "commit.retry.num-retries"
+# "counts": no bounds of timestamps in a commit. pyiceberg makes dates of them, and would fail.
+BOUNDS: Final = "write.metadata.metrics.column.timestamp"
 TRIES: Final = 10
 
 
@@ -109,8 +112,13 @@ class IcebergTarget:
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Commits a deletion. JobError: it failed."""
         of_log = f"topic == '{name.topic}' and partition == {name.partition}"
+        rows = f"{of_log} and offset >= {start} and offset < {end}"
         try:
-            self._table.delete(f"{of_log} and offset >= {start} and offset < {end}")
+            try:
+                self._table.delete(rows)
+            except OverflowError:  # a file has timestamps beyond Python's dates
+                self._set(BOUNDS, "counts")
+                self._table.delete(rows)
         except Exception as error:  # catalogs raise errors of any kind
             raise uncertain(self.name, error) from error
 
@@ -122,7 +130,9 @@ class IcebergTarget:
         paths = [f"{self._table.location()}/{DATA}/{one.file}" for one in files]
         before = text_of(self.read(exported.isolation))
         for tries in range(TRIES):
-            self._table.metadata.properties[RETRIES] = "0"  # only in this object, not in the table
+            self._set(RETRIES, "0")
+            if not all(are_dates(one.columns["timestamp"]) for one in files):
+                self._set(BOUNDS, "counts")
             try:
                 with self._table.transaction() as change:
                     change.set_properties({PROPERTY: text})
@@ -137,6 +147,10 @@ class IcebergTarget:
                     raise outpaced(self.name, error) from error
             except Exception as error:  # catalogs raise errors of any kind
                 raise uncertain(self.name, error) from error
+
+    def _set(self, name: str, value: str) -> None:
+        """Sets a property in this object, and not in the table."""
+        self._table.metadata.properties[name] = value
 
 
 def _noted(snapshot: Any) -> str | None:

@@ -37,7 +37,7 @@ from downconvert.spark.read.rows import read_records
 from downconvert.spark.stores.stores import below, is_stored, read, write
 from downconvert.storage.names import TopicPartition
 
-from .export_columns import COLUMNS, DAYS, Column, are_dates, column_of, leave_out_bounds
+from .export_columns import COLUMNS, DAYS, Column, column_of
 from .export_manifest import Range
 from .export_unnoted import Runs, without_held
 
@@ -172,8 +172,6 @@ def write_task(task: Task) -> Iterator[Json]:
             name = f"part-{task.run_id}-{task.number:06d}.parquet"
             folders = (f"topic={topic}", f"date={day}")
             columns = {column: column_of(path, column) for column in COLUMNS}
-            if task.is_complete and not are_dates(columns["timestamp"]):
-                leave_out_bounds(path, "timestamp")
             if is_stored(task.target):
                 write(below(task.target, *folders, name), path)
             else:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from downconvert.spark.jobs.export.export_iceberg import BOUNDS
 from tests.downconvert.spark.exporting import exported
 from tests.downconvert.spark.lakes import Lake
 from tests.downconvert.spark.reading import partition
@@ -108,3 +109,20 @@ def test_every_record_is_found_whatever_its_timestamp(
     assert rows("offset", "=", count - 1) == 1
     assert rows("timestampType", "<", 0) == times.count(None)
     assert rows("key", "is null") == rows("value", "is not null") == count
+
+
+def test_records_with_years_after_9999_are_replaced_in_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = tmp_path / "logs", Lake(tmp_path, "iceberg")
+    first = batch(*range(10), timestamp=FAR, leader_epoch=0)
+    old = batch(*range(10, 20), timestamp=FAR, leader_epoch=0)
+    partition(source, first + old, "a-0")
+    exported(monkeypatch, source, lake.target)
+    kept = batch(*range(10, 15), timestamp=FAR, leader_epoch=0)
+    new = batch(*range(15, 20), timestamp=10 * DAY, leader_epoch=1)
+    partition(source, first + kept + new, "a-0")
+    exported(monkeypatch, source, lake.target, repair=True)
+    assert files_and_rows(lake, "iceberg", "offset", ">=", 0)[1] == 20
+    assert files_and_rows(lake, "iceberg", "timestamp", "<", MIDDLE)[1] == 5
+    assert BOUNDS not in lake.table().properties

@@ -344,18 +344,14 @@ class Transcoder(Protocol):
         """In a batch or entries under LogAppendTime: the timestamp of all its records."""
 
     @property
-    def totals(self) -> tuple[int, int, int, int, int]:
-        """Since the beginning: records converted, batches converted, their bytes in the source,
-        bytes of messages produced, bytes copied unchanged. Measuring counts as well.
+    def totals(self) -> tuple[int, int, int, int]:
+        """Since the beginning: records converted, batches converted, temporary bytes, and
+        decompressed bytes of entries recoded by `recode` and `advance`. Measuring counts as well.
 
-        A batch counts with all its bytes when its first record is kept. An uncompressed message is
-        a batch. An entered batch also counts, but without its source bytes, which only the caller
-        knows."""
-
-    @property
-    def decompressed(self) -> int:
-        """Since the beginning: decompressed bytes of entries recoded by `recode` and
-        `advance`."""
+        Temporary bytes are those of converted batches in the source, of messages produced and of
+        entries copied unchanged. A batch counts with all its bytes when its first record is kept.
+        An uncompressed message is a batch. An entered batch also counts, but without its source
+        bytes, which only the caller knows."""
 
     @property
     def wrapper(self) -> tuple[int, int, int, int]:

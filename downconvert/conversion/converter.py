@@ -173,12 +173,10 @@ class Converter:
     def work(self) -> int:
         """The work so far: bytes that went through memory. Decompressed bytes, most of which are
         compressed again, count several times."""
-        transcoder, streamed = self._engine.transcoder, self._streamed
-        _, _, source_bytes, produced, copied = transcoder.totals
-        done, decompressed = source_bytes + produced + copied, transcoder.decompressed
-        if streamed is not None:
-            done += streamed.temporary_bytes
-            decompressed += streamed.decompressed
+        _, _, done, decompressed = self._engine.transcoder.totals
+        if self._streamed is not None:
+            done += self._streamed.temporary_bytes
+            decompressed += self._streamed.decompressed
         return done + decompressed * COMPRESSED_WEIGHT
 
     def release(self) -> None:

@@ -96,8 +96,8 @@ class Engine:
 
     def counts(self, consumed: int) -> Counts:
         """The kernel's counts so far. `consumed`: bytes of records that it has converted."""
-        records, batches, source_bytes, produced, copied = self.transcoder.totals
-        return Counts(records, batches, consumed, source_bytes + produced + copied)
+        records, batches, temporary_bytes, _ = self.transcoder.totals
+        return Counts(records, batches, consumed, temporary_bytes)
 
 
 def descriptor_of(channel: Any) -> Target | None:

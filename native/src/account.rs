@@ -9,14 +9,13 @@ use crate::reason::Reason;
 use crate::sink::Sink;
 
 /// Counts since the transcoder was made.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Totals {
     pub records: u64,
     /// Batches with at least one record that was kept.
     pub batches: u64,
-    pub source_bytes: u64,
-    pub produced_bytes: u64,
-    pub copied_bytes: u64,
+    /// Bytes of kept batches, messages made and entries copied.
+    pub temporary_bytes: u64,
     /// Decompressed bytes of recoded entries.
     pub decompressed_bytes: u64,
 }
@@ -171,7 +170,7 @@ impl Account {
         if self.kept.first.is_none() {
             self.kept.first = Some(offset);
             self.totals.batches += 1;
-            self.totals.source_bytes += self.source_bytes;
+            self.totals.temporary_bytes += self.source_bytes;
         }
         self.kept.last = offset;
         self.totals.records += 1;
@@ -184,6 +183,6 @@ impl Account {
     pub fn note_message(&mut self, source_bytes: u64) {
         self.totals.records += 1;
         self.totals.batches += 1;
-        self.totals.source_bytes += source_bytes;
+        self.totals.temporary_bytes += source_bytes;
     }
 }

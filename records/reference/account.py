@@ -22,23 +22,15 @@ class Account:
     def __init__(self) -> None:
         self.records = 0
         self.batches = 0
-        self.source_bytes = 0
-        self.produced_bytes = 0
-        self.copied_bytes = 0
+        self.temporary_bytes = 0
         self.decompressed_bytes = 0  # of recoded entries
         self.wrapper: Wrapper = EMPTY_WRAPPER
         self.first_offset: int | None = None  # of this batch
         self.last_offset: int | None = None
 
     @property
-    def totals(self) -> tuple[int, int, int, int, int]:
-        return (
-            self.records,
-            self.batches,
-            self.source_bytes,
-            self.produced_bytes,
-            self.copied_bytes,
-        )
+    def totals(self) -> tuple[int, int, int, int]:
+        return self.records, self.batches, self.temporary_bytes, self.decompressed_bytes
 
     def start_batch(self) -> None:
         self.first_offset = self.last_offset = None
@@ -75,10 +67,10 @@ class Account:
         if self.first_offset is None:
             self.first_offset = offset
             self.batches += 1
-            self.source_bytes += place.source_size
+            self.temporary_bytes += place.source_size
         self.last_offset = offset
         self.records += 1
-        self.produced_bytes += message_size
+        self.temporary_bytes += message_size
         if place.is_wrapper:
             records, first_offset, _, latest = self.wrapper
             self.wrapper = (
@@ -92,8 +84,7 @@ class Account:
         """Counts an uncompressed message of a log that has become another."""
         self.records += 1
         self.batches += 1
-        self.source_bytes += source_size
-        self.produced_bytes += message_size
+        self.temporary_bytes += source_size + message_size
 
 
 def check_timestamp(timestamp: int) -> None:

@@ -52,14 +52,15 @@ class Advance:
 
     def run(self, transcoder: Stateful) -> Advanced:
         chunk = memoryview(bytearray(2 * self.chunk_size))
-        before = transcoder.decompressed
+        account = transcoder.state.account
+        before = account.decompressed_bytes
         is_small = self.chunk_size < LARGE_CHUNK_SIZE
         sizes = (self.chunk_size, 2 * self.chunk_size) if is_small else (self.chunk_size,)
         while True:
             left = self.end - self.position - self.consumed
             if not left:
                 return self._done(Outcome.END)
-            expanded = (transcoder.decompressed - before) // EXPANSION_MAX
+            expanded = (account.decompressed_bytes - before) // EXPANSION_MAX
             work = max(self.consumed, self.written, expanded)
             if work >= self.budget or self.written >= self.room:
                 return self._done(Outcome.LIMIT)

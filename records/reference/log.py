@@ -71,7 +71,7 @@ def _copy(state: State, call: Call, size: int, codec: int) -> None:
         raise Stop(Outcome.BATCH)
     window.need(size)
     call.target.put(bytes(window.source[window.at : window.at + size]))
-    state.account.copied_bytes += size
+    state.account.temporary_bytes += size
     _pass_entry(state, call, size)
 
 

@@ -156,7 +156,7 @@ def _wrapper(transcoder: Stateful, inner: memoryview, codec: Codec) -> bytes:
     append_time = transcoder.append_time if magic == V1 else None
     if append_time is not None:
         timestamp = append_time
-    transcoder.state.account.produced_bytes += MESSAGE_OVERHEAD[magic]
+    transcoder.state.account.temporary_bytes += MESSAGE_OVERHEAD[magic]
     value = memoryview(data)
     is_append_time = append_time is not None
     return writing.message(magic, last_offset, timestamp, is_append_time, None, value, codec=codec)

@@ -228,12 +228,8 @@ class Transcoder:
         return None if self._state.place is None else self._state.place.append_time
 
     @property
-    def totals(self) -> tuple[int, int, int, int, int]:
+    def totals(self) -> tuple[int, int, int, int]:
         return self._state.account.totals
-
-    @property
-    def decompressed(self) -> int:
-        return self._state.account.decompressed_bytes
 
     @property
     def wrapper(self) -> tuple[int, int, int, int]:

@@ -204,7 +204,7 @@ def advanced(log: bytes, codec: int, first_offset: int, target: int, **limits: i
         consumed, size, outcome, made, error = transcoder.advance(
             *(log, 0, len(log), limits["chunk"], target, False, limits["room"], limits["budget"])
         )
-        results = consumed, int(outcome), error, transcoder.totals[:3], transcoder.damage
+        results = consumed, int(outcome), error, transcoder.totals, transcoder.damage
         found.append(results if codec == Codec.SNAPPY else (*results, size, made))
     return found
 

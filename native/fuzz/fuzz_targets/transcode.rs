@@ -39,7 +39,7 @@ struct Walk {
     consumed: u64,
     produced: u64,
     outcome: Outcome,
-    totals: (u64, u64, u64, u64, u64),
+    totals: (u64, u64, u64, u64),
     wrapper: (u64, i64, i64, i64),
 }
 

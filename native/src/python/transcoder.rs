@@ -266,13 +266,8 @@ impl Transcoder {
     }
 
     #[getter]
-    fn totals(&self) -> (u64, u64, u64, u64, u64) {
+    fn totals(&self) -> (u64, u64, u64, u64) {
         self.kernel.totals()
-    }
-
-    #[getter]
-    fn decompressed(&self) -> u64 {
-        self.kernel.decompressed()
     }
 
     #[getter]

@@ -90,7 +90,7 @@ impl Transcoder {
         if message_size > 0 {
             self.account.note((offset, timestamp));
             let totals = &mut self.account.totals;
-            totals.produced_bytes = totals.produced_bytes.wrapping_add(message_size);
+            totals.temporary_bytes = totals.temporary_bytes.wrapping_add(message_size);
         }
         true
     }

@@ -67,7 +67,6 @@ impl Transcoder {
             return Err(Outcome::Batch);
         }
         sink.copy(window.whole(entry_size)?)?;
-        self.account.totals.copied_bytes += entry_size;
         self.pass(entry_size, window);
         Ok(())
     }

@@ -12,7 +12,7 @@ mod recode;
 
 pub use large::RecordHead;
 
-use crate::account::{Account, OutputSpec, Wrapper};
+use crate::account::{Account, OutputSpec, Totals, Wrapper};
 use crate::codec::{Codec, CompressionLevel};
 use crate::header::Header;
 use crate::layout::{BATCH_HEADER_SIZE, CODEC_MASK, V0, V1, V2};
@@ -230,7 +230,6 @@ impl Transcoder {
     #[inline(never)]
     fn run<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
         let remaining = window.remaining;
-        let copied_before = self.account.totals.copied_bytes;
         let outcome = loop {
             let step = match self.place {
                 Place::Log => self.entry(&mut window, sink),
@@ -243,10 +242,9 @@ impl Transcoder {
         };
         let consumed = remaining - window.remaining;
         let produced = sink.produced();
-        let totals = &mut self.account.totals;
         if S::CONVERTS {
-            let made = produced - (totals.copied_bytes - copied_before);
-            totals.produced_bytes = totals.produced_bytes.wrapping_add(made);
+            let totals = &mut self.account.totals;
+            totals.temporary_bytes = totals.temporary_bytes.wrapping_add(produced);
         }
         Progress { consumed, produced, outcome }
     }
@@ -267,16 +265,10 @@ impl Transcoder {
         self.batch.append_time.filter(|_| self.place != Place::Log)
     }
 
-    /// Records, batches, their source bytes, produced bytes, copied bytes.
-    pub fn totals(&self) -> (u64, u64, u64, u64, u64) {
-        let totals = &self.account.totals;
-        (
-            totals.records,
-            totals.batches,
-            totals.source_bytes,
-            totals.produced_bytes,
-            totals.copied_bytes,
-        )
+    /// Records, batches, temporary bytes, and decompressed bytes of recoded entries.
+    pub fn totals(&self) -> (u64, u64, u64, u64) {
+        let Totals { records, batches, temporary_bytes, decompressed_bytes } = self.account.totals;
+        (records, batches, temporary_bytes, decompressed_bytes)
     }
 
     /// Decompressed bytes of recoded entries.

@@ -212,8 +212,7 @@ impl Transcoder {
         message[overhead - 4..][..4].copy_from_slice(&(value_size as u32).to_be_bytes());
         let crc = crc32(0, &message[MAGIC_AT..]);
         message[CRC_AT_LEGACY..MAGIC_AT].copy_from_slice(&crc.to_be_bytes());
-        let totals = &mut self.account.totals;
-        totals.produced_bytes = totals.produced_bytes.wrapping_add(overhead as u64);
+        self.account.totals.temporary_bytes += overhead as u64;
         Some(())
     }
 }

@@ -88,9 +88,9 @@ class Server(Startable):
         ]
         self._network = [NetworkThread(serving, f"network-{n}") for n in range(network_threads)]
         for thread in self._network + self._converting:
-            thread.administration = self._administration
+            thread.processor.administration = self._administration
         for thread in self._network:
-            thread.converting = cycle(self._converting)
+            thread.processor.converting = cycle(self._converting)
         self._timekeeper = self._network[0]
         self._timekeeper.keeps_time = True
         ticks = self._converting[0].on_ticks  # may take long
@@ -168,7 +168,7 @@ class Server(Startable):
     @property
     def muted_clients(self) -> int:
         """The number of clients that are muted, because they exceeded their rate."""
-        return sum(len(thread.muted.ends) for thread in self._threads)
+        return sum(len(thread.processor.muted.ends) for thread in self._threads)
 
     @property
     def _threads(self) -> list[NetworkThread]:

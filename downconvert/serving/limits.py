@@ -4,7 +4,7 @@ Each limit holds for any client. A client beyond a limit waits or is disconnecte
 not affected.
 
 Not here: which client keeps its place if all are taken (places.py), where limits are checked
-(server.py, network_thread.py, connection.py)."""
+(server.py, processor.py, connection.py)."""
 
 from dataclasses import dataclass
 from threading import Lock

@@ -1,6 +1,6 @@
 """TLS on the server's side, over non-blocking sockets.
 
-Not here: reading the files (pem.py), when a socket is ready (network_thread.py)."""
+Not here: reading the files (pem.py), when a socket is ready (processor.py)."""
 
 import ssl
 from pathlib import Path

@@ -19,7 +19,7 @@ from time import thread_time
 from typing import Any, Final
 
 from downconvert import LazyDownConvertRecords
-from downconvert.broker.network.network_thread import WRITE_BUDGET
+from downconvert.broker.network.processor import WRITE_BUDGET
 from downconvert.conversion.policies import parse_policy
 from downconvert.protocol.fetch_versions import magic_of
 from downconvert.storage import LogDir, TopicPartition

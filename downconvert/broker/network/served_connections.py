@@ -2,7 +2,7 @@
 
 An error in a step of one connection closes that connection and no other.
 
-Not here: the steps (network_thread.py), the state of a connection (connection.py)."""
+Not here: the steps (processor.py), the state of a connection (connection.py)."""
 
 import logging
 from collections.abc import Callable

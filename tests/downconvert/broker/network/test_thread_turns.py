@@ -198,8 +198,8 @@ def test_only_a_client_that_has_logged_in_moves_to_other_threads(tmp_path: Path)
 
     other: Any = Other()
     with one_thread(tmp_path) as one:
-        one.thread.administration = other
-        one.thread.converting = iter([other])
+        one.thread.processor.administration = other
+        one.thread.processor.converting = iter([other])
         one.broker.guard = guard_of({"ann": "secret"})
         for api, version in ((ApiKey.CreateTopics, 0), (ApiKey.Fetch, 0)):
             stranger, _ = one.connect(authenticates=True)

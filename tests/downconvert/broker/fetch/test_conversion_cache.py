@@ -11,7 +11,7 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Broker, Client, Exchange
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.operating.gauges import StateCollector
-from downconvert.broker.partition import LOOK_AGE_MAX
+from downconvert.broker.partition_state import LOOK_AGE_MAX
 from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec

@@ -9,7 +9,7 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.operating.following import Following
-from downconvert.broker.partition import LOOK_AGE_MAX
+from downconvert.broker.partition_state import LOOK_AGE_MAX
 from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import write_offsets

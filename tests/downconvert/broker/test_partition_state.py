@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.partition import LOOK_AGE_MAX, Partition
+from downconvert.broker.partition import Partition
+from downconvert.broker.partition_state import LOOK_AGE_MAX
 from tests.downconvert.storage.logs import batch
 
 from .fetching import broker_of

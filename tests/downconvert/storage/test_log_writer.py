@@ -44,20 +44,6 @@ def test_appended_records_are_read_before_and_after_closing(path: Path) -> None:
         assert offsets(log.records()) == [0, 1, 5, 6, 9, 10]
 
 
-def test_a_log_without_its_oldest_segments_starts_at_the_first_remaining_one(path: Path) -> None:
-    """As after a crash between the removal of a segment and the note of the new start."""
-    with opened(path) as log:
-        log.writer.append(batch(0, 1))
-        log.writer.roll()
-        log.writer.append(batch(2, 3))
-    for file in path.glob("*0.*"):
-        file.unlink()
-    with opened(path) as log:
-        assert (log.start_offset, log.end_offset) == (2, 4)
-        assert log.writer.start_offset == 2
-        assert offsets(log.records()) == [2, 3]
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

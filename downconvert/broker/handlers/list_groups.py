@@ -22,7 +22,7 @@ def _answer(broker: BrokerState, body: Message, now: float) -> Generator[None, N
     states = {state.lower() for state in body.states_filter}
     types = {kind.lower() for kind in body.types_filter}
     groups = []
-    for number, group_id in enumerate(broker.groups.ids()):
+    for number, group_id in enumerate(broker.groups.manager.ids()):
         if number and not number % GROUPS_A_TURN:
             yield
         one = broker.groups.look(group_id, now, _list)

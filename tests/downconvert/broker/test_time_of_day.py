@@ -51,9 +51,9 @@ def test_appends_and_commits_have_the_time_of_day(tmp_path: Path) -> None:
         (committed,) = offsets_log(broker).records()
         assert committed.timestamp == (NOW + HOUR) * 1000
         # An hour's step brings what was committed no nearer to its end.
-        broker.groups.expire(NOW + broker.config.offsets_retention_minutes * 60 - 1)
+        broker.groups.manager.expire(NOW + broker.config.offsets_retention_minutes * 60 - 1)
         assert offsets_log(broker).end_offset == 1
-        broker.groups.expire(NOW + broker.config.offsets_retention_minutes * 60)
+        broker.groups.manager.expire(NOW + broker.config.offsets_retention_minutes * 60)
         assert offsets_log(broker).end_offset > 1
 
 

@@ -44,11 +44,11 @@ STEPS: dict[str, Callable[[Groups], object]] = {
     "forget_topics": lambda groups: groups.forget_topics({"t"}, NOW),
     "forget_dead_groups": lambda groups: groups.forget_dead_groups(NOW),
     "offsets_partitions_added": lambda groups: groups.offsets_partitions_added(1),
-    "ids": lambda groups: groups.ids(),
+    "ids": lambda groups: groups.manager.ids(),
     "positions": lambda groups: groups.positions(),
     "look": lambda groups: groups.look("g", NOW, lambda _: Message()),
     "delete": lambda groups: groups.delete("g", NOW),
-    "expire": lambda groups: groups.expire(NOW),
+    "expire": lambda groups: groups.manager.expire(NOW),
 }
 
 
@@ -92,7 +92,7 @@ def test_members_are_answered_when_no_lock_is_held(tmp_path: Path) -> None:
         found: list[Any] = []
 
         def answered(*answer: object) -> None:
-            found.append((answer, threads.submit(groups.ids).result(SECONDS)))
+            found.append((answer, threads.submit(groups.manager.ids).result(SECONDS)))
 
         groups.join("g", joining(), 1000.0, answered)
         broker.tick(1000.0)

@@ -100,9 +100,9 @@ def test_old_offsets_go_by_themselves_and_for_good(tmp_path: Path) -> None:
         assert fetch(broker) == (7, 0)
         while due is not None:
             due = broker.tick(due)  # until there is nothing left to be looked at
-        assert broker.groups.ids() == []
+        assert broker.groups.manager.ids() == []
     with writable_broker(tmp_path) as broker:
-        assert broker.groups.ids() == []
+        assert broker.groups.manager.ids() == []
 
 
 def test_old_offsets_go_though_a_defect_kept_them_once(
@@ -112,11 +112,13 @@ def test_old_offsets_go_though_a_defect_kept_them_once(
     with writable_broker(tmp_path, offsets_retention_minutes=60) as broker:
         commit(broker, 7)
         with monkeypatch.context() as failing:
-            failing.setattr(broker.groups, "expire", Mock(side_effect=RuntimeError("a defect")))
+            failing.setattr(
+                broker.groups.manager, "expire", Mock(side_effect=RuntimeError("a defect"))
+            )
             with pytest.raises(RuntimeError, match="a defect"):
                 broker.tick(1000.0 + 70 * MINUTE)
         broker.tick(1000.0 + 80 * MINUTE)
-        assert broker.groups.ids() == []
+        assert broker.groups.manager.ids() == []
 
 
 def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path) -> None:
@@ -134,10 +136,10 @@ def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path) -> Non
         leaving = Message(group_id="g", member_id=joined.member_id)
         assert ask(broker, ApiKey.LeaveGroup, 1, leaving).error_code == 0
         assert commit(broker, 7) == 0  # at 1000 seconds, but the group is empty since 0
-        broker.groups.expire(59 * MINUTE)
-        assert broker.groups.ids() == ["g"]
-        broker.groups.expire(60 * MINUTE)
-        assert broker.groups.ids() == []
+        broker.groups.manager.expire(59 * MINUTE)
+        assert broker.groups.manager.ids() == ["g"]
+        broker.groups.manager.expire(60 * MINUTE)
+        assert broker.groups.manager.ids() == []
         log = broker.topics[OFFSETS_TOPIC].partitions[0].log
         assert [record.value for record in log.records()][-2:] == [None, None]
 
@@ -149,10 +151,10 @@ def test_offsets_in_an_open_transaction_do_not_expire(tmp_path: Path) -> None:
         commit_to(log, 5)
         commit_to(log, 6, producer=1)
     with writable_broker(tmp_path) as broker:
-        broker.groups.expire(10 * DAY)
+        broker.groups.manager.expire(10 * DAY)
         assert fetch(broker) == (5, 0)
         end(offsets_log(broker), COMMIT, producer=1)
     with writable_broker(tmp_path) as broker:
         assert fetch(broker) == (6, 0)
-        broker.groups.expire(10 * DAY)
+        broker.groups.manager.expire(10 * DAY)
         assert fetch(broker) == (-1, 0)

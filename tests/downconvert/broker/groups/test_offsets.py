@@ -338,9 +338,9 @@ def test_many_offsets_of_a_topic_go_in_batches_that_fit(tmp_path: Path) -> None:
                 commit_to(log, 1, group=f"{number}" + "x" * 100, at=("t", index))
     with writable_broker(tmp_path, message_max_bytes=150_000) as broker:
         ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"]))
-        assert broker.groups.ids() == []
+        assert broker.groups.manager.ids() == []
     with writable_broker(tmp_path) as broker:
-        assert broker.groups.ids() == []
+        assert broker.groups.manager.ids() == []
 
 
 def test_offsets_of_a_topic_that_kafka_calls_another_by_its_id_do_not_count(

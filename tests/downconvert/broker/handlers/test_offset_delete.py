@@ -97,7 +97,7 @@ def test_it_is_the_way_out_of_a_transaction_that_nobody_ends(tmp_path: Path, api
             ask(broker, api, 1, Message(groups_names=["g"]))
         assert fetch(broker, stable=True) == (-1, 0)
     with writable_broker(tmp_path) as broker:
-        assert broker.groups.ids() == []
+        assert broker.groups.manager.ids() == []
 
 
 def test_a_group_goes_with_its_last_offset(tmp_path: Path) -> None:

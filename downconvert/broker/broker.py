@@ -12,6 +12,7 @@ Not here: state that requests share (state.py), sockets (server.py), the handler
 file each, listed in handlers/apis.py)."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 from struct import Struct
 from typing import Final
 
@@ -267,10 +268,12 @@ class Broker(BrokerState):
         self.purgatory.complete_due(now, expires=False)
         return has_run
 
-    def keep_time(self, now: float) -> float | None:
+    def keep_time(self, now: float) -> float:
         """Posts to the owners of operations past their deadline. Returns the next deadline, in
-        seconds of the same clock. Only one thread, which keeps time for all owners, calls this."""
-        return self.purgatory.keep_time(now)
+        seconds of the same clock; infinity: nothing waits. Only one thread, which keeps time for
+        all owners, calls this."""
+        self.purgatory.complete_due(now)
+        return self.purgatory.next_deadline
 
     def complete_due(self, now: float) -> None:
         """Completes due operations of the calling thread's exchanges."""
@@ -287,4 +290,5 @@ class Broker(BrokerState):
         self.complete_due(now)
         if self._mine.owner.has_work:
             return now
-        return self.purgatory.next_deadline()
+        deadline = self.purgatory.next_deadline
+        return None if deadline == inf else deadline

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import inf
 from threading import Lock
 from typing import Final, Protocol
 
@@ -63,14 +64,17 @@ class _Entry:
 class Purgatory:
     """The delayed operations of a broker.
 
-    Any thread may call `notify`, `complete_due` and `next_deadline`."""
+    Any thread may call `notify` and `complete_due`. next_deadline: the latest time to call
+    `complete_due`, in seconds of the broker's clock; infinity: nothing waits."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._entries: dict[int, _Entry] = {}
         self._by_key: defaultdict[Hashable, dict[int, _Entry]] = defaultdict(dict)
         self._by_exchange: dict[Exchange, int] = {}
+        # A heap. Its first element is the deadline of an operation that still waits.
         self._deadlines: list[tuple[float, int]] = []
+        self.next_deadline = inf
         self.notified: deque[Hashable] = deque()  # keys, until `complete_due` is called
         self._numbers = count()
 
@@ -102,6 +106,7 @@ class Purgatory:
                 self._by_exchange[exchange] = number
                 exchange.has_waited = True
             heappush(self._deadlines, (deadline, number))
+            self.next_deadline = self._deadlines[0][0]
         # A key may have been notified since the caller's check.
         self._complete_if_due(number, now)
 
@@ -115,11 +120,6 @@ class Purgatory:
         number = self._by_exchange.get(exchange)
         if number is not None:
             self._take(number)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits, and nothing was notified."""
-        return not (self._entries or self.notified)
 
     def notify(self, key: Hashable) -> None:
         """The partition (or other object) of this key has changed."""
@@ -145,35 +145,17 @@ class Purgatory:
             if not self.notified:
                 return
 
-    def keep_time(self, now: float) -> float | None:
-        """As `complete_due` and then `next_deadline`."""
-        # The list is always a heap, and each change of it is atomic under the interpreter's lock.
-        # So its first element, if there is one, is the earliest.
-        for deadline, number in () if self.notified else self._deadlines[:1]:
-            if deadline > now and number in self._entries:
-                return deadline
-        self.complete_due(now)
-        return self.next_deadline()
-
-    def next_deadline(self) -> float | None:
-        """The latest time to call `complete_due`; None: nothing waits."""
-        with self._lock:
-            deadlines = self._deadlines
-            while deadlines and deadlines[0][1] not in self._entries:
-                heappop(deadlines)
-            return deadlines[0][0] if deadlines else None
-
     def _expire(self, now: float) -> None:
         """Posts to the owners of operations past their deadline."""
         while True:
             with self._lock:
-                if not self._deadlines or self._deadlines[0][0] > now:
+                if self.next_deadline > now:
                     return
                 _, number = heappop(self._deadlines)
-                entry = self._entries.get(number)
-            if entry is not None:
-                entry.is_late = True
-                self._post(number, entry, now)
+                entry = self._entries[number]
+                self._drop_completed()
+            entry.is_late = True
+            self._post(number, entry, now)
 
     def _post(self, number: int, entry: _Entry, now: float) -> None:
         if entry.exchange is None:
@@ -210,7 +192,15 @@ class Purgatory:
             if entry.exchange is not None and self._by_exchange.get(entry.exchange) == number:
                 del self._by_exchange[entry.exchange]
             if len(self._deadlines) > 2 * len(self._entries) + STALE_MAX:
-                left = [one for one in self._deadlines if one[1] in self._entries]
-                heapify(left)
-                self._deadlines = left
+                self._deadlines = [one for one in self._deadlines if one[1] in self._entries]
+                heapify(self._deadlines)
+            self._drop_completed()
             return True
+
+    def _drop_completed(self) -> None:
+        """Removes the first deadlines while their operations are completed. The caller holds the
+        lock."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1] not in self._entries:
+            heappop(deadlines)
+        self.next_deadline = deadlines[0][0] if deadlines else inf

@@ -180,7 +180,7 @@ class _MeasuredBroker(Broker):
         finally:
             self._phases.found(thread_time() - started)
 
-    def keep_time(self, now: float) -> float | None:
+    def keep_time(self, now: float) -> float:
         started = thread_time()
         try:
             return super().keep_time(now)

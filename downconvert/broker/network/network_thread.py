@@ -115,8 +115,11 @@ class NetworkThread:
         now, until = processor.now, self._next_sweep
         if self.keeps_time:
             self._until = inf
-            if not self._broker.purgatory.is_idle:
-                until = min(until, self._keep_time(now) or until)
+            purgatory = self._broker.purgatory
+            deadline = purgatory.next_deadline
+            if purgatory.notified or deadline <= now:
+                deadline = self._keep_time(now)
+            until = min(until, deadline)
         if processor.muted.ends:
             processor.unmute(now)
             until = min(until, processor.muted.next_end)
@@ -163,13 +166,13 @@ class NetworkThread:
         if processor.now >= self._next_sweep:
             self._sweep(processor.now)
 
-    def _keep_time(self, now: float) -> float | None:
-        """The next deadline. None: there is none, or it is unknown."""
+    def _keep_time(self, now: float) -> float:
+        """The next deadline; infinity: there is none, or it is unknown."""
         try:
             return self._broker.keep_time(now)
         except Exception:
             LOG.exception("a defect in timed work")
-            return None
+            return inf
 
     def _work(self) -> None:
         """Runs due steps of this thread's exchanges for a bounded time, and one turn of continuing

@@ -69,9 +69,7 @@ class Processor:
 
     def tell_timekeeper(self) -> None:
         """Wakes the thread that keeps time by the next deadline, because there may be a new one."""
-        deadline = self._broker.purgatory.next_deadline()
-        if deadline is not None:
-            self._serving.wake_timekeeper(deadline)
+        self._serving.wake_timekeeper(self._broker.purgatory.next_deadline)
 
     # --- reading and handling
 

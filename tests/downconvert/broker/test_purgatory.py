@@ -1,5 +1,6 @@
 """A waiting request is completed once: when it is due, or when its time is up."""
 
+from math import inf
 from random import Random
 from threading import Thread
 from weakref import ref
@@ -60,12 +61,12 @@ def test_time_runs_out_in_its_order() -> None:
     waiters = [Waiter() for _ in range(3)]
     for waiter, deadline in zip(waiters, (5.0, 3.0, 4.0), strict=True):
         purgatory.watch(waiter, ["a"], 1.0, deadline)
-    assert purgatory.next_deadline() == 3.0
+    assert purgatory.next_deadline == 3.0
     purgatory.complete_due(4.5)
     assert [bool(waiter.completed) for waiter in waiters] == [False, True, True]
-    assert purgatory.next_deadline() == 5.0
+    assert purgatory.next_deadline == 5.0
     purgatory.complete_due(5.0)
-    assert purgatory.next_deadline() is None
+    assert purgatory.next_deadline == inf
 
 
 def test_a_deadline_that_is_past_completes_at_once() -> None:
@@ -131,7 +132,7 @@ def test_a_late_operation_is_posted_to_and_completed_by_its_owner() -> None:
     assert not owner.has_work
     purgatory.complete_due(5.0)
     assert not waiter.completed
-    assert purgatory.next_deadline() is None
+    assert purgatory.next_deadline == inf
     assert owner.run_due(5.1)
     assert waiter.completed == [(5.1, True)]
 
@@ -159,7 +160,7 @@ def test_completed_operations_are_released_while_others_wait() -> None:
     assert [one for one in gone if one() is not None] == []
     assert len(purgatory) == 1
     assert sum(one() is not None for one in deadlines) < 100
-    assert purgatory.next_deadline() == 1.0
+    assert purgatory.next_deadline == 1.0
 
 
 def test_a_client_that_has_gone_is_forgotten() -> None:

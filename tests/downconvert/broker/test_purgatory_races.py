@@ -2,6 +2,7 @@
 
 Not here: what completes an operation (test_purgatory.py)."""
 
+from math import inf
 from random import Random
 from weakref import ref
 
@@ -108,14 +109,14 @@ def test_a_request_that_waits_says_so_afterwards() -> None:
 def test_a_purgatory_with_a_notified_key_is_not_idle() -> None:
     """A broker is idle only when every notified key has been looked at."""
     purgatory, waiter = Purgatory(), Waiter()
-    assert purgatory.is_idle
+    assert (len(purgatory), list(purgatory.notified)) == (0, [])
     purgatory.watch(waiter, ["a"], 0.0, 5.0)
-    assert (purgatory.is_idle, list(purgatory.notified)) == (False, [])
+    assert (len(purgatory), list(purgatory.notified)) == (1, [])
     purgatory.notify("a")
     waiter.due = True
     assert list(purgatory.notified) == ["a"]
     purgatory.complete_due(0.0)
-    assert (purgatory.is_idle, list(purgatory.notified)) == (True, [])
+    assert (len(purgatory), list(purgatory.notified)) == (0, [])
 
 
 def test_a_key_without_waiting_operations_is_not_noted() -> None:
@@ -127,16 +128,17 @@ def test_a_key_without_waiting_operations_is_not_noted() -> None:
 
 def test_time_is_kept_by_the_earliest_operation_that_still_waits() -> None:
     purgatory, early, late = Purgatory(), Waiter(), Waiter()
-    assert purgatory.keep_time(0.0) is None
+    assert purgatory.next_deadline == inf
     purgatory.watch(late, ["late"], 0.0, 9.0)
     purgatory.watch(early, ["early"], 0.0, 5.0)
-    assert purgatory.keep_time(1.0) == 5.0
+    purgatory.complete_due(1.0)
+    assert purgatory.next_deadline == 5.0
     early.due = True
     purgatory.notify("early")
-    assert purgatory.keep_time(2.0) == 9.0
-    assert early.completed == [(2.0, False)]
-    assert purgatory.keep_time(9.0) is None
-    assert late.completed == [(9.0, True)]
+    purgatory.complete_due(2.0)
+    assert (early.completed, purgatory.next_deadline) == ([(2.0, False)], 9.0)
+    purgatory.complete_due(9.0)
+    assert (late.completed, purgatory.next_deadline) == ([(9.0, True)], inf)
 
 
 def test_a_key_is_released_with_its_last_operation() -> None:
@@ -194,10 +196,10 @@ def test_the_next_deadline_is_the_earliest_after_many_operations_are_completed()
         purgatory.notify(deadline)
         purgatory.complete_due(-1.0)
     for deadline in sorted(left):
-        assert purgatory.next_deadline() == deadline
+        assert purgatory.next_deadline == deadline
         purgatory.complete_due(deadline)
         assert left[deadline].completed == [(deadline, True)]
-    assert purgatory.next_deadline() is None
+    assert purgatory.next_deadline == inf
 
 
 def test_deadlines_keep_their_order_after_completed_operations_are_dropped() -> None:
@@ -214,7 +216,7 @@ def test_deadlines_keep_their_order_after_completed_operations_are_dropped() -> 
             purgatory.notify(number)
     purgatory.complete_due(2.0)
     for deadline in (500.0, 1000.0):
-        assert purgatory.next_deadline() == deadline
+        assert purgatory.next_deadline == deadline
         purgatory.complete_due(deadline)
         assert waiters[deadlines.index(deadline)].completed == [(deadline, True)]
 

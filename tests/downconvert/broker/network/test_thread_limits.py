@@ -346,6 +346,7 @@ def test_a_defect_of_the_clock_ends_no_thread(
         waiting.send(ApiKey.Fetch, 4, fetch(30, wait=60_000))
         wait_for(lambda: len(one.broker.purgatory) == 1)
         wait_for(lambda: START + 60 in one.deadlines)
+        one.advance(61.0)
         arrived(one, 2)
         assert one.thread.is_alive()
         monkeypatch.undo()

@@ -3,6 +3,7 @@
 Not here: who may write (test_fencing.py)."""
 
 import logging
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -253,7 +254,7 @@ def test_transactional_ids_are_forgotten_after_a_week(broker: Broker, producer: 
     assert state(broker, "other").transaction_state == "CompleteCommit"
     assert producer.add(ZERO) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     broker.tick(NOW + 20 * DAY)
-    assert broker.purgatory.next_deadline() is None  # nothing is looked after any more
+    assert broker.purgatory.next_deadline == inf  # nothing is looked after any more
 
 
 # --- restarts

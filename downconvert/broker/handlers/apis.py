@@ -116,3 +116,5 @@ ADMINISTRATIVE: Final = frozenset(
         ApiKey.IncrementalAlterConfigs,
     )
 )
+# Likewise: small requests that may take long, because their records may have to be converted.
+OF_RECORDS: Final = frozenset(api.to_bytes(2) for api in (ApiKey.Produce, ApiKey.Fetch))

@@ -147,7 +147,9 @@ class NetworkThread:
             elif events & EVENT_WRITE and connection.send is not None:
                 processor.served.guarded(connection, processor.takes_more)
             else:
-                processor.read_one(connection)
+                processor.served.guarded(connection, processor.serve)
+                if processor.done or processor.sending:
+                    processor.send_some()
         if owner.due or owner.turns:
             self._work()
         if processor.waiting_for_memory:
@@ -192,7 +194,7 @@ class NetworkThread:
             connection = self._new.popleft()
             served.add(connection)
             is_moved = connection.frame is not None  # from another thread, with a request
-            served.guarded(connection, processor.handle if is_moved else served.watch)
+            served.guarded(connection, processor.serve if is_moved else served.watch)
             processor.now = self._clock()
 
     def _sweep(self, now: float) -> None:

@@ -14,8 +14,9 @@ from math import inf
 from selectors import EVENT_READ, BaseSelector
 from typing import Final, Protocol
 
+from downconvert.broker.broker import LARGE_SIZE
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.handlers.apis import ADMINISTRATIVE
+from downconvert.broker.handlers.apis import ADMINISTRATIVE, OF_RECORDS
 from downconvert.broker.operating import request_log
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
@@ -75,11 +76,15 @@ class Processor:
 
     def read_one(self, connection: Connection) -> None:
         """Reads, and answers a request that can be answered at once."""
-        self.served.guarded(connection, self._read)
+        self.served.guarded(connection, self.serve)
+        self.send_some()
+
+    def send_some(self) -> None:
+        """Makes one write of a response per new request."""
         if self.done:
             self.begin_sends()
         if self.sending:
-            self.send_for(0.0)  # one write of a response per new request
+            self.send_for(0.0)
 
     def read_pending(self) -> None:
         """Handles arrived requests: one of each connection, and more while there is time."""
@@ -95,58 +100,68 @@ class Processor:
         self.served.watch(connection)
         self.sending.append(connection)
 
-    def _read(self, connection: Connection) -> None:
-        if connection.exchange is not None or connection.is_muted:
-            self._read_ahead(connection)
-            return
-        if connection.in_handshake and not self._handshake.advance(connection):
-            return
-        try:
-            frame = connection.read()
-        except NOT_NOW:
-            frame = None
-        now = connection.last_activity = self.now
+    def serve(self, connection: Connection) -> None:
+        """Reads a request and handles it, or gives it to another thread. A connection from another
+        thread comes with its request. It gets an exchange, which this thread owns."""
+        frame, client = connection.frame, connection.client
         if frame is None:
-            connection.flush()
-            if connection.incoming.is_begun and connection.request_started is None:
-                connection.request_started = now
-            has_space = connection.incoming.space() is not None
-            self.served.watch(connection, reads=has_space)
-            if not has_space:
-                self.waiting_for_memory.append(connection)
-            return
-        connection.request_started, connection.frame = None, frame
-        thread, client = None, connection.client
-        if not connection.authenticates:
-            if bytes(frame[:2]) in ADMINISTRATIVE:
+            if connection.exchange is not None or connection.is_muted:
+                self._read_ahead(connection)
+                return
+            if connection.in_handshake and not self._handshake.advance(connection):
+                return
+            try:
+                frame = connection.read()
+            except NOT_NOW:
+                frame = None
+            connection.last_activity = self.now
+            if frame is None:
+                self._wait_for_rest(connection)
+                return
+            connection.request_started = None
+            api, thread = bytes(frame[:2]), None
+            if connection.authenticates:
+                pass  # it stays until its client is known
+            elif api in ADMINISTRATIVE:
                 thread = self.administration
-            elif self.converting and (client.is_converting or self._broker.takes_long(frame)):
+            elif self.converting and (
+                client.is_converting
+                or (
+                    (api in OF_RECORDS or len(frame) > LARGE_SIZE)
+                    and self._broker.takes_long(frame)
+                )
+            ):
                 thread = next(self.converting)
-        if thread is None:
-            self.handle(connection)
-            if connection.waits_for_more and (connection.exchange or not connection.ahead):
+            if thread is not None:
                 connection.flush()
-        else:
-            connection.flush()
-            self.served.leave(connection)
-            thread.take(connection)
-
-    def handle(self, connection: Connection) -> None:
-        """Handles the request. It gets an exchange, which this thread owns."""
-        frame, connection.frame = connection.frame, None
-        assert frame is not None
-        exchange = connection.exchange = self._broker.handle(
-            connection.client, frame, self.now, None, self.owner
-        )
+                connection.frame = frame
+                self.served.leave(connection)
+                thread.take(connection)
+                return
+        connection.frame = None
+        exchange = self._broker.handle(client, frame, self.now, None, self.owner)
+        connection.exchange = exchange
         if exchange.is_done:
             self._write(connection)
-            return
-        exchange.on_done = self._on_done
-        if exchange.is_done:  # by another thread, perhaps before `on_done` was set
-            self._on_done(exchange)
-        self.now = self._clock()
-        self.served.watch(connection)
-        self.tell_timekeeper()
+        else:
+            exchange.on_done = self._on_done
+            if exchange.is_done:  # by another thread, perhaps before `on_done` was set
+                self._on_done(exchange)
+            self.now = self._clock()
+            self.served.watch(connection)
+            self.tell_timekeeper()
+        if connection.waits_for_more and (connection.exchange or not connection.ahead):
+            connection.flush()
+
+    def _wait_for_rest(self, connection: Connection) -> None:
+        """Waits until a request is complete, or until there is memory for its rest."""
+        connection.flush()
+        if connection.incoming.is_begun and connection.request_started is None:
+            connection.request_started = self.now
+        has_space = connection.incoming.space() is not None
+        self.served.watch(connection, reads=has_space)
+        if not has_space:
+            self.waiting_for_memory.append(connection)
 
     def _read_ahead(self, connection: Connection) -> None:
         """Handles an arrival before the last response is sent, or while the client is muted. It is

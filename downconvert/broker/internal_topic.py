@@ -64,7 +64,7 @@ class InternalTopic:
         It is the configured number, or else the number of partitions here. If some between them are
         missing, this is the disk of one of several brokers, and the highest index here need not be
         the last. Then the number is at least Kafka's default."""
-        topic = self._topics.find(self.name)
+        topic = self._topics.by_name.get(self.name)
         here = () if topic is None else topic.partitions.keys()
         least = max(here, default=-1) + 1
         if self._count_told is not None:
@@ -76,7 +76,7 @@ class InternalTopic:
     @property
     def missing(self) -> list[int]:
         """The topic's partitions that are not here. Empty if there is no topic."""
-        topic = self._topics.find(self.name)
+        topic = self._topics.by_name.get(self.name)
         if topic is None:
             return []
         return [index for index in range(self.count) if index not in topic.partitions]
@@ -87,7 +87,7 @@ class InternalTopic:
 
     def is_led_elsewhere(self, key: str) -> bool:
         """Whether the key's partition is here and led by another broker, or by none."""
-        topic = self._topics.find(self.name)
+        topic = self._topics.by_name.get(self.name)
         if topic is None:
             return False
         for partition in tuple(topic.partitions.values()):
@@ -99,7 +99,7 @@ class InternalTopic:
 
     def partitions(self) -> list[tuple[int, Partition]]:
         """The partitions that are here, by index."""
-        topic = self._topics.find(self.name)
+        topic = self._topics.by_name.get(self.name)
         return [] if topic is None else sorted(topic.partitions.items())
 
     # --- reading
@@ -139,7 +139,10 @@ class InternalTopic:
         record. `now` in seconds."""
         time = self._time_of_day.ms(now)
         try:
-            topic, partition = self._partition(index, time)
+            topic = self._topics.by_name.get(self.name)
+            partition = None if topic is None else topic.partitions.get(index)
+            if topic is None or partition is None:
+                topic, partition = self._partition(index, time)
             config = append_config(topic.config, self._config)
             prepared = prepare_own(records, config, time, producer)
             appended = partition.append(prepared, time, check)
@@ -167,7 +170,7 @@ class InternalTopic:
         """A partition. If it is missing, all missing partitions are created, so that their number
         does not change later."""
         with self._topics.lock:
-            topic = self._topics.find(self.name)
+            topic = self._topics.by_name.get(self.name)
             if topic is None:
                 topic = self._topics.create(self.name, self.count, CONFIG, time)
             if index not in topic.partitions:

@@ -45,14 +45,25 @@ class Partition(PartitionState):
         batch = prepared.batches[0]
         with self.lock:
             self.check(-1, leader=True)
-            known = None
+            writer, known = self._writer or self.log.writer, None
             if batch.producer_id >= 0:
-                known = self.sequences.checked(batch, self.log.writer.producers, check_batch)
-            if known is not None:
-                appended = Appended(known.base_offset, known.last_offset, known.timestamp)
+                known = self.sequences.checked(batch, writer.producers, check_batch)
+            if known is None:
+                base_offset = writer.active.next_offset
+                if base_offset > OFFSET_MAX - prepared.records_count:
+                    raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
+                data, headers = prepared.place(base_offset, self.leader_epoch)
+                try:
+                    end_offset = writer.append(data, now, headers)
+                except ValueError as error:  # larger than a segment
+                    raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
+                if batch.producer_id >= 0 and batch.base_sequence >= 0:
+                    self.sequences.add_batch(batch, base_offset)
+                appended = Appended(base_offset, end_offset - 1, prepared.log_append_time)
             else:
-                appended = self._append(prepared, now)
-            self._advance(now / 1000)
+                appended = Appended(known.base_offset, known.last_offset, known.timestamp)
+            if self._view is not None:
+                self._advance(now / 1000)
             return appended
 
     def append_marker(
@@ -83,20 +94,6 @@ class Partition(PartitionState):
         """The state of the log's producers."""
         with self.lock:
             return self.log.producers()
-
-    def _append(self, prepared: Prepared, now: int) -> Appended:
-        writer, batch = self._writer or self.log.writer, prepared.batches[0]
-        base_offset = writer.end_offset
-        if base_offset > OFFSET_MAX - prepared.records_count:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
-        data, headers = prepared.place(base_offset, self.leader_epoch)
-        try:
-            end_offset = writer.append(data, now, headers)
-        except ValueError as error:  # larger than a segment
-            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
-        if batch.producer_id >= 0 and batch.base_sequence >= 0:
-            self.sequences.add_batch(batch, base_offset)
-        return Appended(base_offset, end_offset - 1, prepared.log_append_time)
 
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1

@@ -46,30 +46,31 @@ class Topic:
 
 
 class Topics(Mapping[str, Topic]):
-    """Topics by name. `refresh` lists a directory of another process again."""
+    """Topics by name. `refresh` lists a directory of another process again. by_name: the same
+    topics, for requests; only this class changes it."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
         self.lock = RLock()
         self.configs = TopicConfigs(log_dir.path, config, log_dir.logs.files)
         self._config = config
-        self._topics: dict[str, Topic] = {}
+        self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._changes = 0  # of topics and their settings
         self._rewrites = (-1, False)  # a number of changes, and the value of `has_rewriting` then
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
-        return self._topics[name]
+        return self.by_name[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._topics
+        return name in self.by_name
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._topics))
+        return iter(sorted(self.by_name))
 
     def __len__(self) -> int:
-        return len(self._topics)
+        return len(self.by_name)
 
     def values(self) -> ValuesView[Topic]:
         """A copy of the current ones."""
@@ -80,14 +81,14 @@ class Topics(Mapping[str, Topic]):
         return self._now().items()
 
     def _now(self) -> dict[str, Topic]:
-        return dict(sorted(self._topics.items()))
+        return dict(sorted(self.by_name.items()))
 
     def by_id(self, id: bytes) -> Topic | None:  # noqa: A002 - the protocol's name
         return self._by_id.get(id)
 
     def find(self, topic: str | bytes) -> Topic | None:
         """The topic of this name, or id."""
-        return self._by_id.get(topic) if isinstance(topic, bytes) else self._topics.get(topic)
+        return self._by_id.get(topic) if isinstance(topic, bytes) else self.by_name.get(topic)
 
     @property
     def has_rewriting(self) -> bool:
@@ -107,7 +108,7 @@ class Topics(Mapping[str, Topic]):
         return found.partitions.get(index) if found is not None else None
 
     def partitions(self) -> Iterator[Partition]:
-        for topic in list(self._topics.values()):
+        for topic in list(self.by_name.values()):
             yield from list(topic.partitions.values())
 
     def refresh(self) -> None:
@@ -122,12 +123,12 @@ class Topics(Mapping[str, Topic]):
                     except KeyError:  # removed since it was listed
                         continue
                 found[name.topic][name.partition] = known
-            for gone in self._topics.keys() - found.keys():
-                del self._topics[gone]
+            for gone in self.by_name.keys() - found.keys():
+                del self.by_name[gone]
             for topic, partitions in found.items():
                 self._found(topic, partitions)
             self._changes += 1
-            self._by_id = {topic.id: topic for topic in self._topics.values()}
+            self._by_id = {topic.id: topic for topic in self.by_name.values()}
 
     # --- changing them, in a directory of this broker
 
@@ -145,12 +146,12 @@ class Topics(Mapping[str, Topic]):
                     self.configs.forget(name)
                 raise
             _log_change(name, "made", partitions=count)
-            return self._topics[name]
+            return self.by_name[name]
 
     def add_partitions(self, name: str, indices: Iterable[int]) -> None:
         """Adds partitions, created in this order. Errors as those of `create`."""
         with self.lock:
-            topic = self._topics[name]
+            topic = self.by_name[name]
             missing = [index for index in indices if index not in topic.partitions]
             self._make(name, missing, UUID(bytes=topic.id))
             _log_change(name, "given more partitions", partitions=len(topic.partitions))
@@ -159,7 +160,7 @@ class Topics(Mapping[str, Topic]):
         """Removes a topic and all its records. Errors as those of `create`. After an error, the
         topic exists with the remaining partitions. A full disk is no error."""
         with self.lock:
-            topic = self._topics[name]
+            topic = self.by_name[name]
             left = dict(topic.partitions)
             try:
                 for index, partition in topic.partitions.items():
@@ -173,7 +174,7 @@ class Topics(Mapping[str, Topic]):
                 topic.partitions = left
                 self.refresh()
                 raise
-            del self._topics[name]
+            del self.by_name[name]
             self._by_id.pop(topic.id, None)
             self._changes += 1
             self.configs.forget(name)
@@ -183,7 +184,7 @@ class Topics(Mapping[str, Topic]):
         """Replaces a topic's own settings. Errors as those of `create`."""
         with self.lock:
             self.configs.replace(name, own)
-            topic = self._topics[name]
+            topic = self.by_name[name]
             topic.config = self.configs.of(name)
             self._changes += 1
             config = LogConfig.of(topic.config, self.log_dir.logs.config)
@@ -209,16 +210,16 @@ class Topics(Mapping[str, Topic]):
             self.refresh()
             raise
         # The directory is not listed, so a change costs the same with any number of topics.
-        before = self._topics[name].partitions if name in self._topics else {}
+        before = self.by_name[name].partitions if name in self.by_name else {}
         self._found(name, before | {one.partition: self._open(one) for one in made})
 
     # --- how
 
     def _found(self, name: str, partitions: dict[int, Partition]) -> None:
         """Notes the partitions of a topic."""
-        topic = self._topics.get(name)
+        topic = self.by_name.get(name)
         if topic is None:
-            topic = self._topics[name] = self._topic(name, partitions)
+            topic = self.by_name[name] = self._topic(name, partitions)
         else:
             topic.partitions = partitions
             if not self._config.is_writable:  # another process may have recreated it

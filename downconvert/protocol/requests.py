@@ -3,9 +3,8 @@
 Not here: which versions are served (apis.py), handling a request."""
 
 import struct
-from dataclasses import dataclass
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from .decoder import Cursor, reader
 from .errors import BadRequestError
@@ -24,8 +23,7 @@ MESSAGES: Final = {api: f"{api.name}Request" for api in ApiKey}
 Start: TypeAlias = tuple[int, int, int, str | None, ApiKey | None, int]
 
 
-@dataclass(slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """The header of a request with a known API."""
 
     api: ApiKey
@@ -89,7 +87,8 @@ def parse_header(frame: memoryview) -> RequestHeader:
     key, version, correlation_id, client_id, api, size = parse_start(frame)
     if api is None:
         raise BadRequestError(f"API {key} is not known here")
-    return RequestHeader(api, version, correlation_id, client_id, size)
+    # As `RequestHeader(…)`, without a call in between.
+    return tuple.__new__(RequestHeader, (api, version, correlation_id, client_id, size))
 
 
 def parse_body(header: RequestHeader, frame: memoryview) -> Request:

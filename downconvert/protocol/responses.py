@@ -70,7 +70,7 @@ class ResponseSend:
         promised bytes are then missing, and the connection must end. Errors of the channel pass
         through."""
         if self.size <= COPIED_SIZE_MAX and not self.sent and type(channel) is socket.socket:
-            data = self._copied() if self.records else self._parts[0]
+            data: Any = self._copied() if self.records else self._parts[0]
             if data is not None:
                 try:
                     self.sent = channel.send(data, MSG_MORE if more else 0)

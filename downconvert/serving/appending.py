@@ -115,21 +115,27 @@ class Prepared:
 
 
 def prepare(
-    data: memoryview,
+    data: memoryview, config: AppendConfig, now: int, *, by_coordinator: bool = False
+) -> Prepared | None:
+    """As `prepare_records`, for their bytes."""
+    records = MemoryRecords(data)
+    return prepare_records(records, records.batches(), config, now, by_coordinator=by_coordinator)
+
+
+def prepare_records(
+    records: MemoryRecords,
+    headers: Iterable[BatchHeader],
     config: AppendConfig,
     now: int,
     *,
-    headers: Iterable[BatchHeader] | None = None,
     by_coordinator: bool = False,
 ) -> Prepared | None:
     """Validates a request's records for one partition. Returns None if there is no whole batch.
-    `now` in milliseconds. headers: of all batches, if they have been read. by_coordinator: the
-    records are a coordinator's own, without sequence numbers.
+    `now` in milliseconds. headers: of all batches. by_coordinator: the records are a coordinator's
+    own, without sequence numbers.
 
     Bytes after the last whole batch are dropped. Raises ApiError with the reason for a refusal."""
-    records = MemoryRecords(data)
     try:
-        headers = records.batches() if headers is None else headers
         first, codec = _check_batches(records, headers, config, by_coordinator=by_coordinator)
     except CorruptRecordsError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error

@@ -3,7 +3,7 @@
 Not here: the effect of the settings (log_writer.py, retention.py, cleanable.py)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from records.units import GiB, MiB
@@ -34,6 +34,9 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LONG_MAX
     min_cleanable_dirty_ratio: float = 0.5
+    # The age at which a segment is rolled. With compaction it is at most max.compaction.lag.ms,
+    # because the cleaner never cleans the active segment.
+    roll_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
         if self.segment_bytes < 1 or self.segment_bytes > 2**31 - 1:
@@ -56,6 +59,8 @@ class LogConfig:
             raise ValueError("max_compaction_lag_ms must be at least 1")
         if not 0 <= self.min_cleanable_dirty_ratio <= 1:
             raise ValueError("min_cleanable_dirty_ratio must be between 0 and 1")
+        compaction_ms = self.max_compaction_lag_ms if self.is_compacted else LONG_MAX
+        object.__setattr__(self, "roll_ms", min(self.segment_ms, compaction_ms))
 
     @property
     def is_compacted(self) -> bool:
@@ -66,14 +71,6 @@ class LogConfig:
         """Whether old records are deleted. If not, `retention_ms` and `retention_bytes` do not
         apply."""
         return DELETE in self.cleanup_policy
-
-    @property
-    def roll_ms(self) -> int:
-        """The age at which a segment is rolled. With compaction it is at most
-        max.compaction.lag.ms, because the cleaner never cleans the active segment."""
-        if COMPACT in self.cleanup_policy:
-            return min(self.segment_ms, self.max_compaction_lag_ms)
-        return self.segment_ms
 
     @classmethod
     def of(cls, settings: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":

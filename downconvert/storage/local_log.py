@@ -24,7 +24,9 @@ from .segments.write_guard import WriteGuard
 
 
 class LocalLog:
-    """The view of a log that this process writes. Only one caller may use it at a time."""
+    """The view of a log that this process writes. Only one caller may use it at a time.
+
+    active: the segment that is appended to."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class LocalLog:
         self.files = files  # for changes of the directory
         self._open_files = open_files
         self._guard = WriteGuard(log.path, files)
-        self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
+        self.active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
         self._flushed = 0
         # Changes at a truncation and at the close: the rolled segments may be other ones then.
@@ -67,11 +69,11 @@ class LocalLog:
 
     def configure(self, config: LogConfig) -> None:
         """Applies other settings from now on. Open indexes keep their sizes."""
-        self.config = self._active.config = config
+        self.config = self.active.config = config
 
     @property
     def end_offset(self) -> int:
-        return self._active.next_offset
+        return self.active.next_offset
 
     @property
     def flushed_offset(self) -> int:
@@ -95,26 +97,21 @@ class LocalLog:
 
     def max_timestamp(self, segment: Segment) -> int | None:
         """The highest timestamp of a segment; -1 if it has none, None if its indexes lack it."""
-        if segment is self._active.segment:
-            return self._active.max_timestamp
+        if segment is self.active.segment:
+            return self.active.max_timestamp
         return segment.max_timestamp()
 
     def size_of(self, segment: Segment) -> int:
         """The size of a segment in bytes, as `end_of`, without opening its file."""
-        if segment is self._active.segment:
-            return self._active.position
+        if segment is self.active.segment:
+            return self.active.position
         return segment.path().stat().st_size
 
     def end_of(self, segment: Segment) -> int:
-        return self._active.position if segment is self._active.segment else segment.size
-
-    @property
-    def active(self) -> SegmentWriter:
-        """The segment that is appended to."""
-        return self._active
+        return self.active.position if segment is self.active.segment else segment.size
 
     def is_in_place(self) -> bool:
-        return self._guard.look(self._active)
+        return self._guard.look(self.active)
 
     def producers_at_end(self) -> Producers:
         # Usually the states are up to date. Without a snapshot, the first call reads the log.

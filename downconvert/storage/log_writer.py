@@ -57,7 +57,7 @@ class LogWriter(LocalLog):
         CorruptRecordsError: they are damaged, incomplete, or not above the log's end. `now` is the
         age of records without timestamps, for rolling by time. `headers`: those of all batches, if
         their checksums have been compared."""
-        active = self._active
+        active = self.active
         self._guard.check(active)
         headers, following = check_appended(data, active.next_offset, headers)
         if not headers:
@@ -70,17 +70,18 @@ class LogWriter(LocalLog):
             LOG.info(
                 "%s: a new segment begins at offset %d (segment.bytes)",
                 self.path.name,
-                self._active.segment.base_offset,
+                self.active.segment.base_offset,
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._epochs.add(headers)
         if max(map(PRODUCER_ID, headers)) < 0:
-            self._active.append(data, headers, (), now)
-            self._producers.pass_to(following)
+            self.active.append(data, headers, (), now)
+            if self._producers.offset is not None:  # their states have been needed
+                self._producers.offset = following
         else:
             self.producers_at_end()  # their states before these batches
             with self._producers.following(MemoryRecords(data), headers) as aborted:
-                self._active.append(data, headers, aborted, now)
+                self.active.append(data, headers, aborted, now)
         return following
 
     def begin_epoch(self, epoch: int) -> None:
@@ -91,15 +92,15 @@ class LogWriter(LocalLog):
 
     def flush(self) -> None:
         """Returns when all appended data is synced."""
-        self._guard.check(self._active)
-        self._active.flush()
+        self._guard.check(self.active)
+        self.active.flush()
         self._flushed = self.end_offset
 
     def release(self) -> None:
         """Flushes, and closes the files. They are opened again for the next write."""
-        if self._active.is_open or self._flushed < self.end_offset:
+        if self.active.is_open or self._flushed < self.end_offset:
             self.flush()
-            self._active.release()
+            self.active.release()
 
     def roll(self, base_offset: int = 0) -> None:
         """Begins a new segment, unless the active one is empty and begins there already.
@@ -107,27 +108,27 @@ class LogWriter(LocalLog):
         All appended data is flushed first, and the recovery point is written. After a crash only
         later data is read again."""
         base_offset = max(base_offset, self.end_offset)
-        if base_offset == self._active.segment.base_offset:
+        if base_offset == self.active.segment.base_offset:
             return
         # The old segment is synced before the new one exists. Else a crash may leave a gap.
         self.flush()
         if self._checkpoints.recovery_point >= base_offset:  # as after a truncation to that offset
             # Else recovery would take the old segment's indexes for finished.
-            self._checkpoints.set_recovery_point(self._active.segment.base_offset)
+            self._checkpoints.set_recovery_point(self.active.segment.base_offset)
         self._write_snapshot(base_offset)
         segment = Segment(self.path, base_offset, self._open_files)
         try:
             following = self._open_segment(segment, 0, base_offset)
             self._directory.sync()
             try:
-                self._active.close()
+                self.active.close()
             except (OSError, StorageError):
                 following.abandon()
                 raise
         except (OSError, StorageError):
             self._directory.remove_files(segment)
             raise
-        self._active = following
+        self.active = following
         self.segments.add(segment)
         self._flushed = base_offset
         self._checkpoints.raise_recovery_point(self._flushed)
@@ -135,7 +136,7 @@ class LogWriter(LocalLog):
 
     def is_roll_due(self, now: int) -> bool:
         """As `SegmentWriter.is_old`. Before an append, timestamps of records are compared, too."""
-        return self._active.is_old(now)
+        return self.active.is_old(now)
 
     def close(self) -> None:
         """Flushes everything, and leaves the directory in the state of a clean shutdown.
@@ -149,12 +150,12 @@ class LogWriter(LocalLog):
             self.flush()  # first, because it needs no space
             if is_changed or self.end_offset not in self.snapshots:
                 self._write_snapshot(self.end_offset)
-            self._active.close()
+            self.active.close()
             self._start.note()
             self._epochs.flush()
             self._checkpoints.set_recovery_point(self._flushed)
         except BaseException:
-            self._active.abandon()
+            self.active.abandon()
             raise
         finally:
             for segment in self.segments:
@@ -164,7 +165,7 @@ class LogWriter(LocalLog):
         """Closes all files, and leaves the directory unchanged."""
         self.generation += 1
         self.is_closed = True
-        self._active.abandon()
+        self.active.abandon()
         for segment in self.segments:
             segment.release()
 
@@ -174,7 +175,7 @@ class LogWriter(LocalLog):
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
         ValueError: the offset is before the log. DiskFullError: the call may be repeated."""
-        self._guard.check(self._active)
+        self._guard.check(self.active)
         if offset >= self.end_offset:
             # An epoch without records may begin at the end.
             self._epochs.truncate_from_end(offset)
@@ -187,10 +188,10 @@ class LogWriter(LocalLog):
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
         try:
-            while self._active.segment.base_offset > offset and len(self.segments) > 1:
+            while self.active.segment.base_offset > offset and len(self.segments) > 1:
                 self._drop_active()
             self._directory.sync()  # else removed segments might come back after a crash
-            self._active.truncate_to(offset)
+            self.active.truncate_to(offset)
             self._flushed = min(self._flushed, self.end_offset)  # whole batches were removed
             if self.end_offset < self.start_offset:  # the start was within a removed batch
                 self.truncate_fully_and_start_at(self.start_offset)
@@ -199,7 +200,7 @@ class LogWriter(LocalLog):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything. The next record will be at `offset`."""
-        self._guard.check(self._active)
+        self._guard.check(self.active)
         self.generation += 1
         self._checkpoints.lower_cleaner_point(0)
         self._flushed = 0
@@ -208,13 +209,13 @@ class LogWriter(LocalLog):
         while len(self.segments) > 1:
             self._drop_active()
         self._directory.sync()
-        old = self._active
+        old = self.active
         old.truncate_to(old.segment.base_offset)
         self._producers.truncate_fully_and_start_at(offset)  # before steps that need space
         self._epochs.truncate_from_end(0)
         if old.segment.base_offset != offset:
             segment = Segment(self.path, offset, self._open_files)
-            self._active = self._open_segment(segment, 0, offset)
+            self.active = self._open_segment(segment, 0, offset)
             old.abandon()
             self._directory.remove_or_fence(old.segment)
             self.segments.add(segment)
@@ -228,7 +229,7 @@ class LogWriter(LocalLog):
 
         Segments completely before it are removed. Returns the new start. This works on a full disk:
         changes that need space come last, or later (log_start.py)."""
-        self._guard.check(self._active)
+        self._guard.check(self.active)
         start = min(before, self.end_offset)
         if start > self.start_offset:
             self._start.move(start)
@@ -243,7 +244,7 @@ class LogWriter(LocalLog):
 
     def remove_oldest(self, segments_count: int) -> None:
         """Removes segments from the beginning. If none would be left, rolls a new one first."""
-        self._guard.check(self._active)
+        self._guard.check(self.active)
         if segments_count >= len(self.segments):
             self.roll()
             segments_count = min(segments_count, len(self.segments) - 1)
@@ -258,18 +259,18 @@ class LogWriter(LocalLog):
 
         Its files have the suffix `.cleaned`, and are flushed. DiskFullError: the log is valid, with
         the old records or the new ones."""
-        self._guard.check(self._active)
+        self._guard.check(self.active)
         self._directory.replace(group, cleaned)
 
     # --- details
 
     def _drop_active(self) -> None:
         """Makes the segment before the active one the active one."""
-        last = self._active
+        last = self.active
         previous = self.segments[len(self.segments) - 2]
         tail = Tail(previous)
         tail.advance()
-        self._active = self._open_segment(previous, tail.position, tail.next_offset)
+        self.active = self._open_segment(previous, tail.position, tail.next_offset)
         last.abandon()
         self._directory.remove_or_fence(last.segment)
 

@@ -110,7 +110,7 @@ class Offsets:
             return ErrorCode.NONE
         keys, records = [], []
         for at, one in offsets.items():
-            if at[0] not in self._topics:  # just deleted
+            if at[0] not in self._topics.by_name:  # just deleted
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             key = RecordKey(group_id, at)
             keys.append(key)
@@ -118,7 +118,7 @@ class Offsets:
         position = OFFSET_MAX
         # Computed once, because the transaction's marker comes to this partition, even if
         # partitions are added meanwhile.
-        index = self.topic.partition_of(group_id)
+        index = partition_of(group_id, self.topic.count)
         if self._is_writable:
             code, position = self.topic.append_to(
                 index, records, now, producer=producer, check=check

@@ -48,7 +48,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         left = MADE_MAX if creates else 0
         topics = []
         for one in {(one.name, bytes(one.topic_id)): one for one in asked}.values():
-            is_new = one.name is not None and broker.topics.find(one.name) is None
+            is_new = one.name is not None and one.name not in broker.topics.by_name
             may_make = left > 0 and is_new and _may_write(exchange, one.name)
             topics.append(_asked(broker, one, now if may_make else None))
             left -= may_make
@@ -85,7 +85,7 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
             name=None,
             topic_id=asked.topic_id,
         )
-    topic = broker.topics.find(asked.name)
+    topic = broker.topics.by_name.get(asked.name)
     if topic is not None:
         return _topic(topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -67,7 +67,7 @@ def _name(broker: BrokerState, topic_id: bytes) -> tuple[str, ErrorCode]:
 def check_partition(broker: BrokerState, partition: Partition, metadata: str | None) -> ErrorCode:
     """Whether an offset with this metadata may be committed there."""
     name, index = partition
-    topic = broker.topics.find(name)
+    topic = broker.topics.by_name.get(name)
     if topic is None or index not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:

@@ -15,14 +15,15 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import CheckBatch, Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import append_config
-from downconvert.broker.topics import Topic
+from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.requests import Request
 from downconvert.protocol.schemas import Message
-from downconvert.serving.appending import Appended, needs_rewriting, prepare
+from downconvert.serving.appending import Appended, needs_rewriting, prepare_records
 from downconvert.serving.record_checks import RefusedRecordsError
 from downconvert.storage import StorageError
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
+from records.files.source import read_headers
 from records.formats import NO_TIMESTAMP, V2, Codec
 
 NO_ACKS, LEADER, ALL = 0, 1, -1  # acks
@@ -31,9 +32,9 @@ ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
-# Headers of whole batches, the damage after them, if any, and whether the first batch is
-# transactional.
-Headers: TypeAlias = tuple[list[BatchHeader], CorruptRecordsError | None, bool]
+# Records, the headers of their whole batches, the damage after these, if any, and whether the first
+# batch is transactional.
+Received: TypeAlias = tuple[MemoryRecords, list[BatchHeader], CorruptRecordsError | None, bool]
 # The highest value that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
 # Errors that Kafka answers without the log's start offset.
@@ -97,13 +98,13 @@ class _Produced:
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
-    received: list[tuple[Message, Message, Headers]] = []
+    received: list[tuple[Message, Message, Received]] = []
     lacks_id = False
     for topic in body.topic_data:
         for one in topic.partition_data:
-            found = _headers(one)
+            found = _received(one)
             received.append((topic, one, found))
-            if body.transactional_id is None and found[2]:
+            if body.transactional_id is None and found[-1]:
                 lacks_id = True
     produced = []
     for topic, one, found in received:
@@ -129,12 +130,12 @@ def _produce(
     topic: Message,
     one: Message,
     now: float,
-    read: Headers,
+    received: Received,
     *,
     lacks_id: bool,
 ) -> _Produced:
-    """Appends records for one partition, or returns an error. `read`: the headers of their batches.
-    `lacks_id`: whether the request has transactional records but no transactional id."""
+    """Appends records for one partition, or returns an error. `lacks_id`: whether the request has
+    transactional records but no transactional id."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
     now_ms = broker.time_of_day.ms(now)
@@ -144,8 +145,7 @@ def _produce(
         if lacks_id:  # checked first, for all partitions [KafkaApis]
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
-        data = memoryview(b"") if one.records is None else memoryview(one.records)
-        headers, damage, is_transactional = read
+        records, headers, damage, is_transactional = received
         _check_version(headers, damage, version)
         if acks not in (NO_ACKS, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
@@ -159,7 +159,9 @@ def _produce(
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         started = perf_counter()  # for the metrics only
-        prepared = prepare(data, config, now_ms, headers=None if damage else headers)
+        prepared = prepare_records(
+            records, records.batches() if damage else headers, config, now_ms
+        )
         if prepared is not None:
             if prepared.is_converted:
                 seconds = perf_counter() - started
@@ -207,15 +209,14 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
     return False
 
 
-def _headers(one: Message) -> Headers:
+def _received(one: Message) -> Received:
     """Reads the headers of the batches for one partition."""
-    headers: list[BatchHeader] = []
-    damage = None
+    records, headers, damage = MemoryRecords(one.records or b""), list[BatchHeader](), None
     try:
-        headers.extend(MemoryRecords(one.records or b"").batches())
+        headers.extend(read_headers(records))
     except CorruptRecordsError as error:
         damage = error
-    return headers, damage, bool(headers) and headers[0].is_transactional
+    return records, headers, damage, bool(headers) and headers[0].is_transactional
 
 
 def _first_batch(one: Message) -> BatchHeader | None:
@@ -230,11 +231,11 @@ def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tupl
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     else:
-        found = broker.topics.find(topic.name)
+        found = broker.topics.by_name.get(topic.name)
     partition = None if found is None else found.partitions.get(index)
     if found is None or partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if found.is_internal:
+    if found.name in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")
     if partition.leader != broker.config.node_id:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

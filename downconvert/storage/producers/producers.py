@@ -33,21 +33,16 @@ class Producers:
 
     def follow(self, records: Records, header: BatchHeader) -> AbortedTransaction | None:
         """Applies the next batch. Returns the transaction that it aborts."""
+        if self.offset is not None or header.producer_id >= 0:
+            self.offset = header.last_offset + 1
         if header.producer_id < 0:
-            self.pass_to(header.last_offset + 1)
             return None
-        self.offset = header.last_offset + 1
         try:
             marker = read_marker(records, header)
         except CorruptRecordsError:
             # An unreadable marker ends nothing. A reader of the records gets the error.
             marker = None
         return self.states.update(header, marker)
-
-    def pass_to(self, offset: int) -> None:
-        """Moves to an offset. No batch in between has changed the states."""
-        if self.offset is not None:  # else the earlier states were not needed yet
-            self.offset = offset
 
     @contextmanager
     def following(

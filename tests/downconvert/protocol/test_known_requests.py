@@ -1,6 +1,5 @@
 """A request that came before is found by its bytes, and only by all of them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,7 @@ def test_the_same_bytes_are_the_same_request_with_their_own_correlation_id() -> 
         again = numbered(data, correlation_id)
         one, expected = found(known, again), parsed(again)
         assert one is not None
-        assert replace(one.header, correlation_id=correlation_id) == expected.header
+        assert one.header._replace(correlation_id=correlation_id) == expected.header
         assert (one.body, one.size) == (expected.body, expected.size)
 
 

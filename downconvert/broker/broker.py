@@ -217,7 +217,7 @@ class Broker(BrokerState):
             return False
         if 0 <= version < produce.BATCHES_VERSION:
             return True
-        return self.topics.has_rewriting and self._rewrites(frame)
+        return bool(self.topics.rewriting) and self._rewrites(frame)
 
     def _continues_large_session(self, frame: memoryview) -> bool:
         request = self._request_in(frame)

@@ -56,8 +56,8 @@ class Topics(Mapping[str, Topic]):
         self._config = config
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._changes = 0  # of topics and their settings
-        self._rewrites = (-1, False)  # a number of changes, and the value of `has_rewriting` then
+        # Topics with their own format or codec, in which producers' records may be rewritten.
+        self.rewriting: set[str] = set()
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -90,18 +90,6 @@ class Topics(Mapping[str, Topic]):
         """The topic of this name, or id."""
         return self._by_id.get(topic) if isinstance(topic, bytes) else self.by_name.get(topic)
 
-    @property
-    def has_rewriting(self) -> bool:
-        """Whether any topic has its own format or codec, so that records from producers may have
-        to be rewritten."""
-        changes, found = self._rewrites
-        if changes != self._changes:
-            changes = self._changes  # read first, so that a change meanwhile outdates the result
-            configs = [append_config(topic.config, self._config) for topic in self.values()]
-            found = any(one.codec is not None or one.magic < V2 for one in configs)
-            self._rewrites = changes, found
-        return found
-
     def partition(self, topic: str | bytes, index: int) -> Partition | None:
         """A partition of a topic of this name, or id."""
         found = self.find(topic)
@@ -125,9 +113,9 @@ class Topics(Mapping[str, Topic]):
                 found[name.topic][name.partition] = known
             for gone in self.by_name.keys() - found.keys():
                 del self.by_name[gone]
+                self.rewriting.discard(gone)
             for topic, partitions in found.items():
                 self._found(topic, partitions)
-            self._changes += 1
             self._by_id = {topic.id: topic for topic in self.by_name.values()}
 
     # --- changing them, in a directory of this broker
@@ -176,7 +164,7 @@ class Topics(Mapping[str, Topic]):
                 raise
             del self.by_name[name]
             self._by_id.pop(topic.id, None)
-            self._changes += 1
+            self.rewriting.discard(name)
             self.configs.forget(name)
             _log_change(name, "deleted")
 
@@ -185,8 +173,7 @@ class Topics(Mapping[str, Topic]):
         with self.lock:
             self.configs.replace(name, own)
             topic = self.by_name[name]
-            topic.config = self.configs.of(name)
-            self._changes += 1
+            self._set_config(topic)
             config = LogConfig.of(topic.config, self.log_dir.logs.config)
             for partition in topic.partitions.values():
                 if partition.log.is_writable:
@@ -226,7 +213,6 @@ class Topics(Mapping[str, Topic]):
                 with suppress(OSError, StorageError):
                     topic.id = _read_id(name, partitions)
         self._by_id[topic.id] = topic
-        self._changes += 1
 
     def _may_be_repaired(self, partition: Partition) -> bool:
         """Whether to open an offline partition again, because another process writes there and may
@@ -242,7 +228,17 @@ class Topics(Mapping[str, Topic]):
         return Partition(name, log, self._config.node_id)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
-        return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))
+        topic = Topic(name, _read_id(name, partitions), partitions)
+        self._set_config(topic)
+        return topic
+
+    def _set_config(self, topic: Topic) -> None:
+        topic.config = self.configs.of(topic.name)
+        config = append_config(topic.config, self._config)
+        if config.codec is None and config.magic == V2:
+            self.rewriting.discard(topic.name)
+        else:
+            self.rewriting.add(topic.name)
 
 
 def _log_change(topic: str, what: str, **fields: object) -> None:

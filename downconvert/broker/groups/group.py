@@ -85,7 +85,7 @@ class Group:
         if code:
             return code
         rebalance = self._rebalance
-        rebalance.reset_session_timer(rebalance.members[identity.member_id], now)
+        rebalance.reset_session_timer(rebalance.members.by_id[identity.member_id], now)
         if rebalance.state is State.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -130,7 +130,7 @@ class Group:
         code = self._check_identity(identity)
         if code:
             return code
-        rebalance.reset_session_timer(rebalance.members[identity.member_id], now)
+        rebalance.reset_session_timer(rebalance.members.by_id[identity.member_id], now)
         if state is State.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -209,14 +209,14 @@ class Group:
 
     # --- time
 
-    def next_deadline(self) -> float | None:
-        """The latest time to call `advance`, in seconds; None: nothing waits."""
-        return self._rebalance.next_deadline()
-
-    def deadline_of(self, member_id: str) -> float | None:
-        """When a member's session ends, in seconds; None: there is no such member, or it waits for
-        an answer."""
-        return self._rebalance.members.deadline_of(member_id)
+    def next_deadline(self, member_id: str | None = None) -> float | None:
+        """The latest time to call `advance`, in seconds; None: nothing waits. `member_id`: the end
+        of this member's session instead; None: there is none, or it waits for an answer."""
+        rebalance = self._rebalance
+        if member_id is None:
+            return rebalance.next_deadline()
+        member = rebalance.members.by_id.get(member_id)
+        return None if member is None else member.deadline
 
     def advance(self, now: float) -> None:
         """Runs the timers that are due."""

@@ -74,17 +74,13 @@ class GroupManager:
         `member_id`: only this member's timer has changed, so the other timers are not compared."""
         group_id, answers, is_unused = group.id, group.take_answers(), group.is_unused
         known = self._deadlines.get(group_id)
-        if is_unused:
-            deadline = None  # no client has joined or is about to
-        elif known is None or member_id is None:
-            deadline = group.next_deadline()
-        else:
-            deadline = group.deadline_of(member_id)
+        only = None if known is None else member_id
+        deadline = None if is_unused else group.next_deadline(only)
         if deadline is not None and (known is None or deadline < known):
             self._deadlines[group_id] = deadline
             advance = partial(self._advance, group_id, deadline)
             answers.append(partial(self._purgatory.call_at, deadline, advance, now))
-        if is_unused and not self.offsets.has(group_id):
+        if is_unused and group_id not in self.offsets.kept:
             del self.groups[group_id]
         if not self._is_armed:
             answers.append(partial(self._arm, now))
@@ -93,7 +89,7 @@ class GroupManager:
     def open(self, group_id: str, now: float, *, create: bool = False) -> Group | None:
         """A group from the log, or a new one if `create` and the maximum allow it."""
         stored = self.offsets.stored.pop(group_id, None)
-        is_known = stored is not None or self.offsets.has(group_id)
+        is_known = stored is not None or group_id in self.offsets.kept
         if not is_known and not (create and len(self.groups) < self._groups_max):
             return None
         group = self.groups[group_id] = Group(group_id, self.limits, self.offsets.store)
@@ -133,7 +129,7 @@ class GroupManager:
 
     def end_if_unused(self, group: Group, now: float) -> ErrorCode:
         """Forgets a group if it has neither members nor offsets any more."""
-        is_unused = group.state is State.EMPTY and not self.offsets.has(group.id)
+        is_unused = group.state is State.EMPTY and group.id not in self.offsets.kept
         if not is_unused or not group.generation:
             return ErrorCode.NONE
         code = self.offsets.delete(group, now)

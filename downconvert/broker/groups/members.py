@@ -12,32 +12,32 @@ from .member_memory import MemberMemory
 
 
 class Members(Mapping[str, Member]):
-    """Members by member id."""
+    """Members by member id. by_id: the same members; only this class changes it."""
 
     def __init__(self, memory: MemberMemory) -> None:
         self._memory = memory
         self.leader: str | None = None  # a member id, if there are members
-        self._members: dict[str, Member] = {}
+        self.by_id: dict[str, Member] = {}
         self._static: dict[str, str] = {}  # member ids by instance id
         self._offered: Counter[str] = Counter()  # how many members support each protocol
 
     def __getitem__(self, member_id: str) -> Member:
-        return self._members[member_id]
+        return self.by_id[member_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
+        return iter(self.by_id)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.by_id)
 
     def values(self) -> ValuesView[Member]:
-        return self._members.values()
+        return self.by_id.values()
 
     # --- membership
 
     def admit(self, member: Member) -> None:
         self._memory.size += member.memory
-        self._members[member.id] = member
+        self.by_id[member.id] = member
         self._offered.update(name for name, _ in member.protocols)
         if member.instance_id is not None:
             self._static[member.instance_id] = member.id
@@ -47,20 +47,18 @@ class Members(Mapping[str, Member]):
     def remove(self, member: Member) -> None:
         self.offer(member, ())
         self.give(member, b"")
-        del self._members[member.id]
+        del self.by_id[member.id]
         if member.instance_id is not None:
             del self._static[member.instance_id]
         if self.leader == member.id:
-            self.leader = next(iter(self._members), None)
+            self.leader = next(iter(self.by_id), None)
 
     def rename(self, member: Member, new_id: str) -> None:
         """Gives a static member another member id. It keeps its place."""
         assert member.instance_id is not None
         if self.leader == member.id:
             self.leader = new_id
-        self._members = {
-            (new_id if one is member else one.id): one for one in self._members.values()
-        }
+        self.by_id = {(new_id if one is member else one.id): one for one in self.by_id.values()}
         self._static[member.instance_id] = member.id = new_id
 
     def static(self, instance_id: str | None) -> str | None:
@@ -70,7 +68,7 @@ class Members(Mapping[str, Member]):
     def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Checks that there is such a member, and that it is this instance."""
         if instance_id is None:
-            return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
+            return ErrorCode.NONE if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
         current = self._static.get(instance_id)
         if current is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -79,9 +77,9 @@ class Members(Mapping[str, Member]):
     def elect(self) -> bool:
         """Elects a leader among the joined members: the last leader, if possible. False: no member
         has joined."""
-        leader = self._members.get(self.leader or "")
+        leader = self.by_id.get(self.leader or "")
         if leader is None or leader.join_reply is None:
-            joined = (member.id for member in self._members.values() if member.join_reply)
+            joined = (member.id for member in self.by_id.values() if member.join_reply)
             found = next(joined, None)
             if found is None:
                 return False
@@ -92,19 +90,15 @@ class Members(Mapping[str, Member]):
 
     def deadlines(self) -> list[float]:
         """The ends of all running sessions."""
-        members = self._members
+        members = self.by_id
         if not members:
             return []
         return [one.deadline for one in members.values() if one.deadline is not None]
 
-    def deadline_of(self, member_id: str) -> float | None:
-        member = self._members.get(member_id)
-        return None if member is None else member.deadline
-
     @property
     def rebalance_timeout(self) -> float:
         """Seconds: the longest of all members."""
-        return max((member.rebalance_timeout for member in self._members.values()), default=0.0)
+        return max((member.rebalance_timeout for member in self.by_id.values()), default=0.0)
 
     def offer(self, member: Member, protocols: Protocols) -> None:
         """Replaces the protocols that a member supports."""
@@ -122,15 +116,15 @@ class Members(Mapping[str, Member]):
 
     def share(self, protocols: Protocols) -> bool:
         """Whether all members support one of these."""
-        return any(self._offered[name] == len(self._members) for name, _ in protocols)
+        return any(self._offered[name] == len(self.by_id) for name, _ in protocols)
 
     def select_protocol(self) -> str:
         """The supported protocol with the most votes. The first vote decides a tie."""
-        candidates = {name for name, count in self._offered.items() if count == len(self._members)}
-        votes = Counter(member.vote(candidates) for member in self._members.values())
+        candidates = {name for name, count in self._offered.items() if count == len(self.by_id)}
+        votes = Counter(member.vote(candidates) for member in self.by_id.values())
         return votes.most_common(1)[0][0]
 
     def metadata(self, protocol: str | None) -> tuple[tuple[str, str | None, bytes], ...]:
         """All member ids, instance ids, and metadata for the protocol, for the leader."""
-        members = self._members.values()
+        members = self.by_id.values()
         return tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members)

@@ -64,7 +64,7 @@ class Offsets:
         self._topics = topics
         self._time_of_day = time_of_day
         self._is_writable = is_writable
-        self._kept = CommittedOffsets()
+        self.kept = CommittedOffsets()
         # By group: other partitions with its records, written while the topic had fewer partitions.
         self._strays: defaultdict[str, set[int]] = defaultdict(set)
         self.stored: dict[str, StoredGroup] = {}  # groups without a request yet
@@ -81,18 +81,15 @@ class Offsets:
 
     def ids(self) -> set[str]:
         """Groups with committed offsets, or with stored members."""
-        return self._kept.ids() | self.stored.keys()
+        return self.kept.ids() | self.stored.keys()
 
     def of(self, group_id: str) -> Mapping[Partition, Committed]:
         """The group's committed offsets."""
-        return self._kept.of(group_id)
+        return self.kept.of(group_id)
 
     def pending(self, group_id: str) -> Collection[Partition]:
         """Partitions in which an open transaction has committed offsets."""
-        return self._kept.pending(group_id)
-
-    def has(self, group_id: str) -> bool:
-        return group_id in self._kept
+        return self.kept.pending(group_id)
 
     def commit(
         self,
@@ -127,7 +124,7 @@ class Offsets:
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in TOO_LARGE else code
         pending = None if producer is None else (index, producer[0])
         for key, one in zip(keys, offsets.values(), strict=True):
-            self._kept.put(key, one, position, pending)
+            self.kept.put(key, one, position, pending)
             position += 1
         return ErrorCode.NONE
 
@@ -137,7 +134,7 @@ class Offsets:
         """Writes a transaction's marker to a partition of the topic, and then applies or drops the
         transaction's offsets there. If `write_marker` raises, nothing has changed."""
         write_marker()
-        self._kept.end((index, producer_id), committed=committed)
+        self.kept.end((index, producer_id), committed=committed)
 
     def store(self, group: Group, now: float) -> ErrorCode:
         """Writes a group's state, so that a restart restores it."""
@@ -162,12 +159,12 @@ class Offsets:
     def delete(self, group: Group, now: float) -> ErrorCode:
         """Forgets a group, with its committed and pending offsets."""
         assert group.state is State.EMPTY
-        keys = [RecordKey(group.id, at) for at in self._kept.partitions(group.id)]
+        keys = [RecordKey(group.id, at) for at in self.kept.partitions(group.id)]
         return self._write_tombstones([*keys, RecordKey(group.id)], now)
 
     def remove(self, group_id: str, partitions: Iterable[Partition], now: float) -> ErrorCode:
         """Forgets a group's committed and pending offsets in some partitions."""
-        there = set(self._kept.partitions(group_id))
+        there = set(self.kept.partitions(group_id))
         return self._write_tombstones(
             [RecordKey(group_id, at) for at in partitions if at in there], now
         )
@@ -179,7 +176,7 @@ class Offsets:
 
         If the tombstones cannot be written, that is logged, and the offsets are forgotten in memory
         only."""
-        keys = self._kept.of_topics(names)
+        keys = self.kept.of_topics(names)
         if self._write_tombstones(keys, now):
             LOG.warning("offsets of deleted topics stay in %s: it cannot be written", OFFSETS_TOPIC)
             self._drop(keys)
@@ -198,7 +195,7 @@ class Offsets:
     def _drop(self, keys: Iterable[RecordKey]) -> None:
         for key in keys:
             if key.partition is not None:
-                self._kept.remove(key)
+                self.kept.remove(key)
 
     def _read_all(self) -> dict[str, int]:
         """Reads the topic. Returns by group a partition that has its records.
@@ -217,7 +214,7 @@ class Offsets:
         self.topic.read(note, self._end)
         if not self._strays:
             return found_in
-        self._kept, self.stored = CommittedOffsets(), {}
+        self.kept, self.stored = CommittedOffsets(), {}
         for is_home in (False, True):
 
             def again(
@@ -253,9 +250,9 @@ class Offsets:
             producer: Producer | None = None if producer_id is None else (index, producer_id)
             committed = None if record.value is None else read_committed(record.value)
             if committed is None or self._is_of_another(key.partition[0], committed.topic_id):
-                self._kept.remove(key, producer)
+                self.kept.remove(key, producer)
             else:
-                self._kept.put(key, committed, record.offset, producer)
+                self.kept.put(key, committed, record.offset, producer)
         except UnreadableRecordError as error:
             LOG.warning("%s: the record at %d is damaged: %s", OFFSETS_TOPIC, record.offset, error)
         return key
@@ -268,7 +265,7 @@ class Offsets:
         return topic is not None and topic.has_id and topic_id != topic.id
 
     def _end(self, index: int, producer_id: int, committed: bool) -> None:
-        self._kept.end((index, producer_id), committed=committed)
+        self.kept.end((index, producer_id), committed=committed)
 
     def _log_problems(self, found_in: Mapping[str, int]) -> None:
         """Logs the missing partitions of the topic, and the open transactions."""
@@ -293,7 +290,7 @@ class Offsets:
                 len(found_in),
                 count,
             )
-        unsettled = sum(bool(self._kept.pending(group)) for group in self._kept.ids())
+        unsettled = sum(bool(self.kept.pending(group)) for group in self.kept.ids())
         if unsettled:
             LOG.warning(
                 "%s: %d groups have offsets in transactions that are still open and do not count",

@@ -1,15 +1,12 @@
 """The topics of a directory: found, made, changed and deleted, from several threads at a time."""
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.append_config import AppendConfig
 from downconvert.storage import Log, LogDir, TopicPartition
 from downconvert.storage.checkpoints.metadata import read_topic_id
 from tests.downconvert.storage.logs import batch
@@ -126,13 +123,13 @@ def test_a_change_costs_the_same_beside_any_number_of_topics(
     with writable_broker(tmp_path, "stays") as broker:
         topics = broker.topics
         topics.create("rewritten", 1, {"compression.type": "gzip"}, 1)
-        assert topics.has_rewriting
+        assert topics.rewriting == {"rewritten"}
         with monkeypatch.context() as patched:
             patched.delattr(type(topics.log_dir.logs), "__iter__")
             made = topics.create("t", 2, {}, 1)
             topics.add_partitions("t", range(4))
             topics.delete("rewritten")
-        assert not topics.has_rewriting
+        assert topics.rewriting == set()
         assert list(topics) == ["stays", "t"]
         assert topics.by_id(made.id) is topics["t"]
         before = {partition.key: partition for partition in topics.partitions()}
@@ -194,20 +191,3 @@ def test_a_topic_that_cannot_be_made_is_not_there(
         assert (list(broker.topics), broker.topics.configs.kept("t")) == (["u"], {})
         assert list(logs) == [TopicPartition("u", 0)]
         assert sorted(broker.topics.create("t", 3, {}, 1).partitions) == [0, 1, 2]
-
-
-def test_a_setting_that_changes_while_another_thread_looks_is_not_overlooked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with writable_broker(tmp_path, "t") as broker:
-
-        def late(own: Mapping[str, str], config: BrokerConfig) -> AppendConfig:
-            monkeypatch.undo()
-            before = append_config(own, config)
-            broker.topics.configure("t", {"compression.type": "gzip"})  # as the other thread
-            return before
-
-        monkeypatch.setattr("downconvert.broker.topics.append_config", late)
-        broker.topics.configure("t", {"retention.ms": "5"})
-        assert not broker.topics.has_rewriting
-        assert broker.topics.has_rewriting

@@ -92,9 +92,9 @@ class Model:
                 assert read_topic_id(partition.log.path) == UUID(bytes=topic.id)
         assert [one for one in self.gone if topics.by_id(one) is not None] == []
         rewriting = {"compression.type", "message.format.version"}
-        assert topics.has_rewriting is any(
-            rewriting & own.keys() for _, own in self.topics.values()
-        )
+        assert topics.rewriting == {
+            name for name, (_, own) in self.topics.items() if rewriting & own.keys()
+        }
 
 
 def of(path: Path) -> Any:

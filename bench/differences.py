@@ -12,14 +12,23 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Final
 
 from tests.downconvert.broker.differences.run import BLOCK, Run
-from tests.downconvert.broker.differences.servers import in_front, side_by_side, with_users
+from tests.downconvert.broker.differences.servers import (
+    Servers,
+    in_front,
+    in_front_with_acls,
+    in_front_with_rules,
+    side_by_side,
+    with_users,
+)
 from tests.kafka_server import NEW, OLD
 
 SHOWN: Final = 3  # differences of one kind
+RULES, ACLS = "rules", "acls"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,14 +43,19 @@ def main(arguments: Sequence[str]) -> int:
         help="the gateway in front of 4.4.0, beside Kafka of a version",
     )
     parser.add_argument(
-        "--users", action="store_true", help="as users with different rights: ACLs, and rules here"
+        "--users",
+        nargs="?",
+        const=RULES,
+        choices=(RULES, ACLS),
+        help="as users with different rights. Kafka has ACLs. rules (the default): serve, or the "
+        "gateway, has rules. acls: the cluster behind the gateway has the same ACLs",
     )
     options = parser.parse_args(arguments)
+    if options.users == ACLS and options.gateway is None:
+        parser.error("--users acls needs --gateway: serve has no ACLs")
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
-    gateway = options.gateway
-    beside = with_users() if options.users else side_by_side()
-    with beside if gateway is None else in_front(gateway) as servers:
+    with _servers(options.gateway, options.users) as servers:
         run = Run(servers, options.seed)
         seen = Counter[str]()
         for difference in run.run(options.operations, options.block):
@@ -60,10 +74,19 @@ def main(arguments: Sequence[str]) -> int:
         print(f"may differ, {times} times: {reason}")
     print(f"{count} differences")
     if count:
-        users = "--users " if options.users else ""
-        again = f"{users}--operations {BLOCK} --seed {options.seed} --block N"
+        users = f"--users {options.users} " if options.users else ""
+        front = f"--gateway {options.gateway} " if options.gateway else ""
+        again = f"{front}{users}--operations {BLOCK} --seed {options.seed} --block N"
         print(f"reproduce block N: python -m bench.differences {again}")
     return 1 if count else 0
+
+
+def _servers(gateway: str | None, users: str | None) -> AbstractContextManager[Servers]:
+    if gateway is None:
+        return side_by_side() if users is None else with_users()
+    if users is None:
+        return in_front(gateway)
+    return in_front_with_rules(gateway) if users == RULES else in_front_with_acls(gateway)
 
 
 if __name__ == "__main__":

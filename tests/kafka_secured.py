@@ -50,11 +50,14 @@ def running(version: str = kafka_server.OLD) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def authorizing(
-    jaas: str, super_user: str, properties: Mapping[str, str]
+    jaas: str,
+    super_user: str,
+    properties: Mapping[str, str],
+    version: str = kafka_server.OLD,
 ) -> Iterator[tuple[kafka_server.KafkaServer, int]]:
     """A broker with ACLs, and the port at which the users in `jaas` log in with PLAIN. Clients of
     its first listener may do everything, as `super_user` may."""
-    classpath = kafka_server.prepare(kafka_server.OLD)
+    classpath = kafka_server.prepare(version)
     with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
         directory = Path(temporary)
         with_acls = {

@@ -36,6 +36,7 @@ KEYS: Final = (
     *("name", "topic", "topic_id", "partition", "partition_index", "index", "group_id"),
     *("transactional_id", "resource_type", "resource_name", "member_id", "key", "producer_id"),
 )
+ENDED: Final = "the connection ends"  # in place of an answer
 TOPIC_CONFIG: Final = 1  # where a setting comes from
 
 

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey, Message
 
+from .answers import ENDED
 from .difference import MayDiffer
 from .may_differ import MAY_DIFFER
 from .records_may_differ import is_damaged
+from .users import READER
 
 LISTS: Final = ("partitions", "partition_indexes", "partition_data")
 INDICES: Final = ("partition", "partition_index", "index")
@@ -72,6 +74,28 @@ GATEWAY_MAY_DIFFER: Final = (
             )
         ),
         keeps_step=False,
+    ),
+    MayDiffer(
+        "CreateAcls with an empty host",
+        "0",
+        "42, INVALID_REQUEST",
+        "The cluster says so.",
+        lambda asked, place: (
+            asked.api is ApiKey.CreateAcls
+            and place.ours == 42
+            and any(not one.host for one in asked.body.creations)
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "A request that changes something, of a client with `read_only` that did not ask for "
+        "versions",
+        "29, TOPIC_AUTHORIZATION_FAILED",
+        "the connection ends",
+        "The gateway does not offer such requests to clients that only read.",
+        lambda asked, place: (
+            asked.user == READER and place.ours == ENDED and "error_code=29" in str(place.kafka)
+        ),
     ),
     MayDiffer(
         "A request that names a partition twice, or a topic without partitions",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .answers import Place, differences, learn, plain
+from .answers import ENDED, Place, differences, learn, plain
 from .gateway_may_differ import GATEWAY_MAY_DIFFER
 from .identities import KAFKA, OURS, SIDES, Identities
 from .may_differ import MAY_DIFFER
@@ -188,7 +188,7 @@ class _Block:
         if kafkas is None or ours is None:
             pair.reconnect()
             if kafkas is not ours:
-                ended = ["the connection ends" if one is None else one for one in (kafkas, ours)]
+                ended = [ENDED if one is None else one for one in (kafkas, ours)]
                 if not self.run.may_differ(asked, Place("", ended[0], ended[1], ({}, {}))):
                     yield Difference(self.known.block, number, asked, "", ended[0], ended[1])
             return

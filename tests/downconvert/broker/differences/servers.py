@@ -26,11 +26,21 @@ from tests.downconvert.broker.talking import Talk
 from tests.downconvert.gateway.serving import gateway
 from tests.downconvert.storage.logs import UNSYNCED
 from tests.kafka_secured import authorizing
-from tests.kafka_server import NEW, running
+from tests.kafka_server import NEW, KafkaServer, running
 
 from .identities import KAFKA, SIDES
 from .operations import Operation
-from .users import ADMINISTRATOR, USERS, User, connected, creations, jaas, lines, settings
+from .users import (
+    ADMINISTRATOR,
+    ANY_HOST,
+    USERS,
+    User,
+    connected,
+    creations,
+    jaas,
+    lines,
+    settings,
+)
 
 Address = tuple[str, int]
 PROPERTIES: Final = {
@@ -147,7 +157,8 @@ class Servers:
 
     cluster: the broker behind the gateway, where Kafka is of an older version. Versions that it
     takes are not compared then, as brokers of two versions differ in them. users: the clients, of
-    which the first may do everything; empty: all may."""
+    which the first may do everything; empty: all may. with_acls: the servers that have ACLs for
+    the users; the other one has rules."""
 
     def __init__(
         self,
@@ -156,10 +167,12 @@ class Servers:
         is_gateway: bool = False,
         cluster: Address | None = None,
         users: Sequence[User] = (),
+        with_acls: Sequence[int] = (KAFKA,),
     ) -> None:
         self.addresses = addresses
         self.is_gateway = is_gateway
         self.users = users
+        self._with_acls = with_acls
         administrator = users[0] if users else None
         self._talks = [connected(address, administrator, PATIENCE) for address in addresses]
         self._cluster = cluster
@@ -179,8 +192,6 @@ class Servers:
 
     def _create_acls(self, block: int) -> None:
         asked = creations(block)
-        answer = self.ask(KAFKA, ApiKey.CreateAcls, 3, asked)
-        assert not any(one.error_code for one in answer.results), answer
         last = asked.creations[-1]
         all_of_it = Message(
             **{f"{name}_filter": vars(last)[name] for name in ("resource_type", "resource_name")},
@@ -190,9 +201,14 @@ class Servers:
             operation=last.operation,
             permission_type=last.permission_type,
         )
-        assert self.until(
-            lambda: bool(self.ask(KAFKA, ApiKey.DescribeAcls, 3, all_of_it).resources)
-        )
+        for side in self._with_acls:
+            answer = self.ask(side, ApiKey.CreateAcls, 3, asked)
+            assert not any(one.error_code for one in answer.results), answer
+            is_known = partial(self._has_acls, side, all_of_it)
+            assert self.until(is_known)
+
+    def _has_acls(self, side: int, asked: Message) -> bool:
+        return bool(self.ask(side, ApiKey.DescribeAcls, 3, asked).resources)
 
     def versions(self) -> dict[ApiKey, range]:
         """Those that are compared."""
@@ -297,11 +313,53 @@ def in_front(version: str) -> Iterator[Servers]:
         running(NEW, properties=PROPERTIES) as cluster,
         gateway(*cluster.ports) as front,
     ):
-        behind = None if version == NEW else ("127.0.0.1", cluster.ports[0])
         addresses = ("127.0.0.1", kafka.ports[0]), (front.address.host, front.address.port)
-        servers = Servers(addresses, is_gateway=True, cluster=behind)
-        try:
-            servers.wake()
-            yield servers
-        finally:
-            servers.close()
+        yield from _through_gateway(addresses, _behind(version, cluster))
+
+
+@contextmanager
+def in_front_with_rules(version: str) -> Iterator[Servers]:
+    """As `in_front`, with users of different rights: Kafka has ACLs, and the gateway has rules."""
+    with (
+        TemporaryDirectory(prefix="users-") as beside,
+        authorizing(jaas(), ADMINISTRATOR, PROPERTIES, version) as (_, port),
+        running(NEW, properties=PROPERTIES) as cluster,
+    ):
+        users_file = Path(beside) / "users"
+        users_file.write_text(lines())
+        rules = Guard.of(settings(str(users_file))).identities
+        with gateway(*cluster.ports, identities=rules) as front:
+            addresses = ("127.0.0.1", port), (front.address.host, front.address.port)
+            yield from _through_gateway(addresses, _behind(version, cluster), users=USERS)
+
+
+@contextmanager
+def in_front_with_acls(version: str) -> Iterator[Servers]:
+    """As `in_front_with_rules`, but users log in at the cluster, through the gateway. The cluster
+    has the ACLs that Kafka of the other version has. It sees the gateway's address in place of a
+    client's, so users whose rights depend on their address are left out."""
+    users = [user for user in USERS if all(acl.host == ANY_HOST for acl in user.acls)]
+    with (
+        authorizing(jaas(), ADMINISTRATOR, PROPERTIES, version) as (_, port),
+        authorizing(jaas(), ADMINISTRATOR, PROPERTIES, NEW) as (cluster, secure),
+        gateway(secure) as front,
+    ):
+        addresses = ("127.0.0.1", port), (front.address.host, front.address.port)
+        behind = _behind(version, cluster)
+        yield from _through_gateway(addresses, behind, users=users, with_acls=SIDES)
+
+
+def _behind(version: str, cluster: KafkaServer) -> Address | None:
+    """The cluster, if its version is another than that of Kafka beside it."""
+    return None if version == NEW else ("127.0.0.1", cluster.ports[0])
+
+
+def _through_gateway(
+    addresses: tuple[Address, Address], cluster: Address | None, **options: Any
+) -> Iterator[Servers]:
+    servers = Servers(addresses, is_gateway=True, cluster=cluster, **options)
+    try:
+        servers.wake()
+        yield servers
+    finally:
+        servers.close()

@@ -14,6 +14,7 @@ from tests.downconvert.broker.talking import Talk
 
 PASSWORD: Final = "secret"
 ADMINISTRATOR: Final = "root"  # who may do everything
+READER: Final = "reader"  # who may change no topic
 MECHANISM: Final = "PLAIN"
 # Kafka's numbers.
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
@@ -90,7 +91,7 @@ USERS: Final = (
         _everywhere("", PREFIXED),
     ),
     User(
-        "reader",
+        READER,
         ({"read_only": True, "topics": ["b*-t0", "b*-t1"], "groups": ["b*-g0"]},),
         (
             Acl(TOPIC, "t0", READING),

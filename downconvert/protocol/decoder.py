@@ -3,7 +3,7 @@
 The position only moves forward, and never past the end. A claimed length or count allocates
 nothing: elements are read one by one, and each takes at least one byte. The number of elements in a
 request is limited, because an element of two bytes takes hundreds in memory. Consecutive numbers
-are read at once. Any error is a BadRequestError with the reason and the position.
+are read at once. A string has at most 32,767 bytes, as in Kafka, in compact form too. Any error is a BadRequestError with the reason and the position.
 
 A message's reader is one function, generated from its definition (source.py)."""
 
@@ -23,6 +23,8 @@ from .schemas import Field, Message, schema
 from .source import Source
 
 Read: TypeAlias = Callable[["Cursor"], Any]
+# Reads a number of several bytes. Returns it and the position after it.
+ReadLong: TypeAlias = Callable[[memoryview, int], tuple[int, int]]
 
 NUMBERS: Final = {
     "int8": Struct(">b"),
@@ -38,6 +40,7 @@ UUID_SIZE: Final = 16
 # the limit of all sessions together, in up to 50,000 topics.
 ELEMENTS_MAX: Final = 250_000
 ONE_BYTE_MAX: Final = 0x7F  # of a variable-length number
+TEXT_MAX: Final = 0x7FFF  # bytes of a string: the longest in a version with fixed-size lengths
 
 
 class Cursor(cursor.Cursor):
@@ -66,7 +69,7 @@ def reader(name: str, version: int) -> Read:
     """Returns the function that reads a message of this name and version."""
     message = schema(name)
     flexible = version in message.flexible
-    elements_max = ELEMENTS_MAX if name.endswith("Request") else sys.maxsize
+    elements_max = sys.maxsize if name.endswith("Response") else ELEMENTS_MAX
     return _compiled(lambda code: _structure(code, message.fields, version, flexible), elements_max)
 
 
@@ -187,7 +190,8 @@ def _check(code: Source, size: str) -> None:
 def _length(code: Source, field: Field, kind: str, nullable: bool, flexible: bool) -> str:
     """Reads a length. -1 for null. `kind`: its type if it is not compact."""
     if flexible and not field.never_compact:
-        length = _uvarint(code)
+        is_text = kind == "int16"
+        length = _uvarint(code, partial(_long_text, field.name) if is_text else _long_uvarint)
         code.line(f"{length} -= 1")
     else:
         length = code.variable()
@@ -197,12 +201,12 @@ def _length(code: Source, field: Field, kind: str, nullable: bool, flexible: boo
     return length
 
 
-def _uvarint(code: Source) -> str:
+def _uvarint(code: Source, read_long: ReadLong | None = None) -> str:
     number = code.variable()
     code.line(f"{number} = data[at]")
     code.line("at += 1")
     with code.block(f"if {number} > {ONE_BYTE_MAX}"):
-        code.line(f"{number}, at = {code.constant(_long_uvarint)}(data, at - 1)")
+        code.line(f"{number}, at = {code.constant(read_long or _long_uvarint)}(data, at - 1)")
     return number
 
 
@@ -263,6 +267,15 @@ def _inside(read: Read, data: memoryview, start: int, tag: int) -> Any:
     if inner.remaining:
         raise BadRequestError(f"{inner.remaining} bytes too many in tag {tag} at {start}")
     return value
+
+
+def _long_text(name: str, data: memoryview, at: int) -> tuple[int, int]:
+    """Reads the length of a string, plus one, of several bytes. Returns it and the position after
+    it."""
+    number, after = _long_uvarint(data, at)
+    if number > TEXT_MAX + 1:
+        raise malformed.bad_length(name, after, number - 1)
+    return number, after
 
 
 def _long_uvarint(data: memoryview, at: int) -> tuple[int, int]:

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from downconvert.protocol.decoder import ELEMENTS_MAX, decode
-from downconvert.protocol.encoder import encode
+from downconvert.protocol.decoder import ELEMENTS_MAX, TEXT_MAX, Cursor, decode, reader
+from downconvert.protocol.encoder import Parts, encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import Message
 from tests.damage import cut, flipped
@@ -72,6 +72,13 @@ def test_a_claim_allocates_nothing(data: bytes) -> None:
     tracemalloc.stop()
 
 
+def uvarint(number: int) -> bytes:
+    """A variable-length number."""
+    parts = Parts()
+    parts.uvarint(number)
+    return bytes(parts.bytes)
+
+
 def partitions_of_topics(*counts: int) -> bytes:
     """A request for offsets of so many partitions of each topic."""
     topics = [Message(name="t", partition_indexes=[0] * count) for count in counts]
@@ -88,11 +95,31 @@ def test_a_request_has_so_many_elements_in_all_its_arrays_and_no_more() -> None:
 
 def test_a_request_has_so_many_tagged_fields_and_no_more() -> None:
     head = b"\x02a\x02b"  # the client's name and version
-    count = (ELEMENTS_MAX + 1).to_bytes(4)  # as a variable-length number:
-    bits = int.from_bytes(count)
-    size = bytes([bits & 127 | 128, bits >> 7 & 127 | 128, bits >> 14])
+    data = head + uvarint(ELEMENTS_MAX + 1) + bytes(9)
     with pytest.raises(BadRequestError, match="too many elements: tagged fields"):
-        decode("ApiVersionsRequest", 3, memoryview(head + size + bytes(9)))
+        decode("ApiVersionsRequest", 3, memoryview(data))
+
+
+@pytest.mark.parametrize("name", ["RequestHeader", "ConsumerProtocolSubscription"])
+def test_what_clients_send_beside_requests_has_so_many_elements_too(name: str) -> None:
+    """A header is read before the request, and subscriptions when a group is described."""
+    version, head = (2, bytes(8) + b"\xff\xff") if name == "RequestHeader" else (0, b"")
+    if head:  # tags rise, and have no bytes
+        tags = range(ELEMENTS_MAX + 1)
+        elements = uvarint(len(tags)) + b"".join(uvarint(tag) + b"\0" for tag in tags)
+    else:
+        elements = (ELEMENTS_MAX + 1).to_bytes(4) + bytes(2 * ELEMENTS_MAX + 2)
+    with pytest.raises(BadRequestError, match="too many elements"):
+        reader(name, version)(Cursor(memoryview(head + elements + bytes(4))))
+
+
+@pytest.mark.parametrize("api", ["ApiVersionsRequest", "DescribeGroupsRequest"])
+def test_a_compact_string_is_no_longer_than_another(api: str) -> None:
+    """Here in a field, and as an element of an array."""
+    version, head = (3, b"") if api == "ApiVersionsRequest" else (5, b"\x02")
+    for size, is_taken in ((TEXT_MAX, True), (TEXT_MAX + 1, False)):
+        data = head + uvarint(size + 1) + b"a" * size + b"\x01\x00\x00"
+        assert (taken(api, version, data) is not None) is is_taken
 
 
 def test_a_response_of_a_large_cluster_is_read_whole() -> None:

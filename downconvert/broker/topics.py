@@ -58,6 +58,7 @@ class Topics(Mapping[str, Topic]):
         self._by_id: dict[bytes, Topic] = {}
         # Topics with their own format or codec, in which producers' records may be rewritten.
         self.rewriting: set[str] = set()
+        self._by_metric_name: defaultdict[str, set[str]] = defaultdict(set)
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -90,6 +91,11 @@ class Topics(Mapping[str, Topic]):
         """The topic of this name, or id."""
         return self._by_id.get(topic) if isinstance(topic, bytes) else self.by_name.get(topic)
 
+    def of_metric_name(self, name: str) -> str | None:
+        """A topic that has the same name as this one in Kafka's metrics, where `.` becomes `_`."""
+        with self.lock:
+            return min(self._by_metric_name.get(_metric_name(name), ()), default=None)
+
     def partition(self, topic: str | bytes, index: int) -> Partition | None:
         """A partition of a topic of this name, or id."""
         found = self.find(topic)
@@ -112,8 +118,7 @@ class Topics(Mapping[str, Topic]):
                         continue
                 found[name.topic][name.partition] = known
             for gone in self.by_name.keys() - found.keys():
-                del self.by_name[gone]
-                self.rewriting.discard(gone)
+                self._lost(gone)
             for topic, partitions in found.items():
                 self._found(topic, partitions)
             self._by_id = {topic.id: topic for topic in self.by_name.values()}
@@ -162,9 +167,8 @@ class Topics(Mapping[str, Topic]):
                 topic.partitions = left
                 self.refresh()
                 raise
-            del self.by_name[name]
+            self._lost(name)
             self._by_id.pop(topic.id, None)
-            self.rewriting.discard(name)
             self.configs.forget(name)
             _log_change(name, "deleted")
 
@@ -207,12 +211,22 @@ class Topics(Mapping[str, Topic]):
         topic = self.by_name.get(name)
         if topic is None:
             topic = self.by_name[name] = self._topic(name, partitions)
+            self._by_metric_name[_metric_name(name)].add(name)
         else:
             topic.partitions = partitions
             if not self._config.is_writable:  # another process may have recreated it
                 with suppress(OSError, StorageError):
                     topic.id = _read_id(name, partitions)
         self._by_id[topic.id] = topic
+
+    def _lost(self, name: str) -> None:
+        """Forgets a topic that is gone."""
+        del self.by_name[name]
+        self.rewriting.discard(name)
+        same = self._by_metric_name[_metric_name(name)]
+        same.discard(name)
+        if not same:
+            del self._by_metric_name[_metric_name(name)]
 
     def _may_be_repaired(self, partition: Partition) -> bool:
         """Whether to open an offline partition again, because another process writes there and may
@@ -251,6 +265,10 @@ def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:
     ids = (read_topic_id(p.log.path) for p in partitions.values() if not p.log.offline_reason)
     found = next((one for one in ids if one), None)
     return id_without_file(name) if found is None else found.bytes
+
+
+def _metric_name(topic: str) -> str:
+    return topic.replace(".", "_")
 
 
 def id_without_file(name: str) -> bytes:

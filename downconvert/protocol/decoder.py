@@ -2,8 +2,9 @@
 
 The position only moves forward, and never past the end. A claimed length or count allocates
 nothing: elements are read one by one, and each takes at least one byte. The number of elements in a
-request is limited, because an element of two bytes takes hundreds in memory. Consecutive numbers
-are read at once. A string has at most 32,767 bytes, as in Kafka, in compact form too. Any error is a BadRequestError with the reason and the position.
+message of a client is limited, because an element of two bytes takes hundreds in memory. A string
+has at most 32,767 bytes, as in Kafka. Consecutive numbers are read at once. Any error is a
+BadRequestError with the reason and the position.
 
 A message's reader is one function, generated from its definition (source.py)."""
 

@@ -23,7 +23,6 @@ from .offsets import Committed, Offsets, Partition
 from .rebalance import State
 
 LOG: Final = log_of(__name__)
-ID_MAX: Final = 0x7FFF  # bytes: the longest string in older versions and in records
 
 
 class Groups:
@@ -270,7 +269,7 @@ class Groups:
     # --- how
 
     def _check(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-        if not (group_id or may_be_empty) or len(group_id.encode()) > ID_MAX:
+        if not (group_id or may_be_empty):
             return ErrorCode.INVALID_GROUP_ID
         if self._offsets.topic.is_led_elsewhere(group_id):
             return ErrorCode.NOT_COORDINATOR

@@ -171,8 +171,8 @@ class Joining:
     def _has_room(self, join: Join) -> bool:
         rebalance = self._rebalance
         member = rebalance.members.get(join.member_id)
-        others = (one.size for one in rebalance.members.values() if one is not member)
-        if join.size + sum(others) > self._limits.metadata_max:
+        others = rebalance.members.size - (0 if member is None else member.size)
+        if join.size + others > self._limits.metadata_max:
             return False
         known_id = join.member_id or rebalance.members.static(join.instance_id)
         known = rebalance.members.get(known_id or "")

@@ -20,6 +20,7 @@ class Members(Mapping[str, Member]):
         self.by_id: dict[str, Member] = {}
         self._static: dict[str, str] = {}  # member ids by instance id
         self._offered: Counter[str] = Counter()  # how many members support each protocol
+        self.size = 0  # bytes of all members' protocols
 
     def __getitem__(self, member_id: str) -> Member:
         return self.by_id[member_id]
@@ -37,6 +38,7 @@ class Members(Mapping[str, Member]):
 
     def admit(self, member: Member) -> None:
         self._memory.size += member.memory
+        self.size += member.size
         self.by_id[member.id] = member
         self._offered.update(name for name, _ in member.protocols)
         if member.instance_id is not None:
@@ -102,12 +104,15 @@ class Members(Mapping[str, Member]):
 
     def offer(self, member: Member, protocols: Protocols) -> None:
         """Replaces the protocols that a member supports."""
-        self._offered.subtract(name for name, _ in member.protocols)
+        for name, _ in member.protocols:
+            self._offered[name] -= 1
+            if not self._offered[name]:
+                del self._offered[name]
         self._offered.update(name for name, _ in protocols)
-        self._offered += Counter()  # drops protocols that no member supports
-        self._memory.size -= member.memory
+        before = member.size
         member.protocols = protocols
-        self._memory.size += member.memory
+        self.size += member.size - before
+        self._memory.size += member.size - before
 
     def give(self, member: Member, assignment: bytes) -> None:
         """Replaces a member's assignment."""
@@ -120,7 +125,8 @@ class Members(Mapping[str, Member]):
 
     def select_protocol(self) -> str:
         """The supported protocol with the most votes. The first vote decides a tie."""
-        candidates = {name for name, count in self._offered.items() if count == len(self.by_id)}
+        first = next(iter(self.by_id.values()))
+        candidates = {name for name, _ in first.protocols if self.share(((name, b""),))}
         votes = Counter(member.vote(candidates) for member in self.by_id.values())
         return votes.most_common(1)[0][0]
 

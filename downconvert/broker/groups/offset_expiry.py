@@ -49,10 +49,10 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     """The topics that the members of a group of consumers subscribe to; None: unknown."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
+    topics: set[str] = set()
     try:
-        subscriptions = [
-            read_subscription(member.metadata(group.protocol)) for member in group.members.values()
-        ]
+        for member in group.members.values():  # one after another: each may be large
+            topics.update(read_subscription(member.metadata(group.protocol)).topics)
     except BadRequestError:
         return None
-    return frozenset(topic for one in subscriptions for topic in one.topics)
+    return frozenset(topics)

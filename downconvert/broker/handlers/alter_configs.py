@@ -5,7 +5,7 @@ changes. Topic settings from the operator, set at the broker's start, stay. A br
 cannot be changed while it runs."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import IntEnum
 
 from downconvert.broker.exchange import Exchange
@@ -28,31 +28,33 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     def replaced(_own: dict[str, str], configs: list[Message]) -> dict[str, str]:
         return {one.name: one.value for one in configs}
 
-    _alter(broker, exchange, replaced)
+    exchange.work_on(_alter(broker, exchange.request.body, replaced), now)
 
 
-def handle_incremental(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+def handle_incremental(broker: BrokerState, exchange: Exchange, now: float) -> None:
     def changed(own: dict[str, str], configs: list[Message]) -> dict[str, str]:
         for config in configs:
             _change(broker, own, config)
         return own
 
-    _alter(broker, exchange, changed)
+    exchange.work_on(_alter(broker, exchange.request.body, changed), now)
 
 
 def _alter(
     broker: BrokerState,
-    exchange: Exchange,
+    body: Message,
     altered: Callable[[dict[str, str], list[Message]], dict[str, str]],
-) -> None:
-    body = exchange.request.body
-    answers = []
+) -> Generator[None, None, Message]:
+    """Alters one resource in each turn, because each change is written and synced."""
+    answers: list[Message] = []
     counts = Counter((one.resource_type, one.resource_name) for one in body.resources)
     for asked in body.resources:
+        if answers:
+            yield
         answer = Message(
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
@@ -81,7 +83,7 @@ def _alter(
             refused = refusal(error)
             answer.error_code, answer.error_message = refused.code, refused.message
         answers.append(answer)
-    exchange.reply(Message(responses=answers))
+    return Message(responses=answers)
 
 
 def _check_each(configs: list[Message]) -> None:
@@ -110,14 +112,25 @@ def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
                 raise ApiError(ErrorCode.INVALID_CONFIG, reason)
             before = own.get(name, default_of(name, broker.config))
             items = [item for item in before.split(",") if item]
-            for item in _split(value):
-                if operation == Operation.APPEND and item not in items:
-                    items.append(item)
-                elif operation == Operation.SUBTRACT and item in items:
-                    items.remove(item)
+            if operation == Operation.APPEND:
+                there = set(items)
+                items += [item for item in dict.fromkeys(_split(value)) if item not in there]
+            else:
+                items = _without(items, _split(value))
             own[name] = ",".join(items)
         case other:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {other} is not known")
+
+
+def _without(items: list[str], taken: list[str]) -> list[str]:
+    """The items, without the first one for each that is taken."""
+    counts, left = Counter(taken), []
+    for item in items:
+        if counts[item]:
+            counts[item] -= 1
+        else:
+            left.append(item)
+    return left
 
 
 def _split(value: str) -> list[str]:

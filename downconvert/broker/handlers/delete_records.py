@@ -3,6 +3,7 @@
 Whole segments are removed. Deleted records in the first remaining segment are hidden until that
 segment is removed."""
 
+from collections.abc import Generator
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
@@ -18,15 +19,22 @@ HIGH_WATERMARK: Final = -1
 NO_OFFSET: Final = -1
 
 
-def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
+    exchange.work_on(_answer(broker, exchange.request.body), now)
+
+
+def _answer(broker: BrokerState, body: Message) -> Generator[None, None, Message]:
+    """Deletes in one partition in each turn, because files are removed."""
     offsets: dict[str, dict[int, int]] = {}
-    for topic in exchange.request.body.topics:
+    for topic in body.topics:
         for asked in topic.partitions:  # for a repeated partition, the last offset counts
             offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
-    topics = []
+    topics: list[Message] = []
     for name, partitions in offsets.items():
-        answers = []
+        answers: list[Message] = []
         for index, offset in partitions.items():
+            if topics or answers:
+                yield
             answer = Message(partition_index=index, low_watermark=NO_OFFSET)
             try:
                 answer.low_watermark = _delete(broker, name, index, offset)
@@ -34,7 +42,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
                 answer.error_code = refusal(error).code
             answers.append(answer)
         topics.append(Message(name=name, partitions=answers))
-    exchange.reply(Message(topics=topics))
+    return Message(topics=topics)
 
 
 def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:

@@ -22,7 +22,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     keys = [body.key] if version < BATCHED else body.coordinator_keys
     if body.key_type == GROUP and broker.config.is_writable:
         _make_partitions(broker, keys, now)
-    found = [_coordinator(broker, exchange, key) for key in keys]
+    # Checks all partitions, so it is asked once for all keys.
+    refusal = broker.transactions.refusal() if body.key_type == TRANSACTION else None
+    found = [_coordinator(broker, exchange, key, refusal) for key in keys]
     exchange.reply(found[0] if version < BATCHED else Message(coordinators=found))
 
 
@@ -37,17 +39,18 @@ def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) 
             return
 
 
-def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
+def _coordinator(broker: BrokerState, exchange: Exchange, key: str, refusal: str | None) -> Message:
+    """`refusal`: why this broker coordinates no transactions."""
     client, kind = exchange.client, exchange.request.body.key_type
     if kind == GROUP and broker.groups.is_elsewhere(key):
         code, reason = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
-    elif kind == GROUP or (kind == TRANSACTION and broker.transactions.refusal() is None):
+    elif kind == GROUP or (kind == TRANSACTION and refusal is None):
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
     elif kind == TRANSACTION:
         # An error that producers do not retry.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        reason = broker.transactions.refusal() or ""
+        reason = refusal or ""
     else:
         code, reason = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
     return Message(

@@ -7,7 +7,6 @@ while it waits, and then joins again, does not become two members. Not here: whe
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.groups.coordinator import ID_MAX
 from downconvert.broker.groups.member import Join, Joined
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
@@ -55,12 +54,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _is_too_large(body: Message) -> bool:
-    """Whether a field does not fit in a record, or in the response of an older version."""
-    names = [body.protocol_type, body.member_id, *(one.name for one in body.protocols)]
+    """Whether a member would take more memory than a consumer does."""
     return (
-        len(body.protocols) > PROTOCOLS_MAX
-        or len(body.group_instance_id or "") > INSTANCE_ID_MAX
-        or any(len(name.encode()) > ID_MAX for name in names)
+        len(body.protocols) > PROTOCOLS_MAX or len(body.group_instance_id or "") > INSTANCE_ID_MAX
     )
 
 

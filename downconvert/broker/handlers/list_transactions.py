@@ -4,6 +4,7 @@ transactions open for a minimum time.
 Version 2, which also selects by a client's regular expression, is not served: matching a malicious
 expression may never end."""
 
+from collections.abc import Set
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
@@ -21,7 +22,12 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         exchange.reply(Message(error_code=ErrorCode.NOT_COORDINATOR))
         return
     time = broker.time_of_day.ms(now)
-    found = [one for one in broker.transactions.all().values() if _is_asked_for(one, body, time)]
+    chosen = frozenset(body.state_filters), frozenset(body.producer_id_filters)
+    found = [
+        one
+        for one in broker.transactions.all().values()
+        if _is_asked_for(one, *chosen, body.duration_filter, time)
+    ]
     states = [
         Message(
             transactional_id=one.transactional_id,
@@ -34,11 +40,14 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     exchange.reply(Message(unknown_state_filters=unknown, transaction_states=states))
 
 
-def _is_asked_for(one: Transaction, body: Message, time: int) -> bool:
-    if body.state_filters and one.state.title not in body.state_filters:
+def _is_asked_for(
+    one: Transaction, states: Set[str], producer_ids: Set[int], duration: int, time: int
+) -> bool:
+    """Whether a filter chooses it. An empty set chooses all. `duration` in milliseconds."""
+    if states and one.state.title not in states:
         return False
-    if body.producer_id_filters and one.producer_id not in body.producer_id_filters:
+    if producer_ids and one.producer_id not in producer_ids:
         return False
-    if body.duration_filter < 0:
+    if duration < 0:
         return True
-    return one.is_open and time - one.start_time > body.duration_filter
+    return one.is_open and time - one.start_time > duration

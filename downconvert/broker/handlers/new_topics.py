@@ -13,12 +13,10 @@ def check_free(broker: BrokerState, name: str) -> None:
     """Raises ApiError if a topic has this name, or a name that is the same in metrics."""
     if name in broker.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    # Kafka's metrics replace `.` by `_`.
-    plain = name.replace(".", "_")
-    for other in broker.topics if "_" in plain else ():
-        if other.replace(".", "_") == plain:
-            reason = f"Topic '{name}' collides with existing topic: {other}"
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    other = broker.topics.of_metric_name(name)
+    if other is not None:
+        reason = f"Topic '{name}' collides with existing topic: {other}"
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
 def make(

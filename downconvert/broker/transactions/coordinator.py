@@ -35,7 +35,6 @@ from .producer_ids import ProducerIds
 from .state_topic import StateTopic
 
 LOG: Final = log_of(__name__)
-ID_MAX: Final = 0x7FFF  # bytes of a transactional id
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ class Transactions:
     # --- how
 
     def _check_begin(self, transactional_id: str, timeout_ms: int) -> None:
-        if not transactional_id or len(transactional_id.encode()) > ID_MAX:
+        if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "no transactional id")
         if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)

@@ -6,11 +6,13 @@ Not here: where `serve` may (may_differ.py)."""
 
 from typing import Any, Final
 
+from downconvert.access.guard import is_for_readers
 from downconvert.protocol.schemas import ApiKey, Message
 
 from .answers import ENDED
 from .difference import MayDiffer
 from .may_differ import MAY_DIFFER
+from .operations import Operation
 from .records_may_differ import is_damaged
 from .users import READER
 
@@ -41,6 +43,11 @@ def _is_odd_list(body: Message) -> bool:
 def _index(part: Any) -> Any:
     fields = vars(part) if isinstance(part, Message) else {}
     return next((fields[name] for name in INDICES if name in fields), part)
+
+
+def _has_no_session(asked: Operation) -> bool:
+    newest = 12 if asked.user else 9  # users have lists of names, in a rule of the gateway
+    return asked.api is ApiKey.Fetch and 7 <= asked.version <= newest
 
 
 GATEWAY_MAY_DIFFER: Final = (
@@ -90,11 +97,11 @@ GATEWAY_MAY_DIFFER: Final = (
     MayDiffer(
         "A request that changes something, of a client with `read_only` that did not ask for "
         "versions",
-        "29, TOPIC_AUTHORIZATION_FAILED",
+        "29, TOPIC_AUTHORIZATION_FAILED, or 53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         "the connection ends",
         "The gateway does not offer such requests to clients that only read.",
         lambda asked, place: (
-            asked.user == READER and place.ours == ENDED and "error_code=29" in str(place.kafka)
+            asked.user == READER and place.ours == ENDED and not is_for_readers(asked.api)
         ),
     ),
     MayDiffer(
@@ -114,28 +121,21 @@ GATEWAY_MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "Fetch 7 to 9 that begins a session",
+        "Fetch 7 to 9, and 10 to 12 of a client with lists of names, that begins a session",
         "the session's id",
         "no session",
         "The gateway begins no sessions for these clients.",
         lambda asked, place: (
-            asked.api is ApiKey.Fetch
-            and 7 <= asked.version <= 9
-            and place.path == "session_id"
-            and place.ours == 0
+            _has_no_session(asked) and place.path == "session_id" and place.ours == 0
         ),
         keeps_step=False,
     ),
     MayDiffer(
-        "Fetch 7 to 9 that continues a session",
+        "Fetch 7 to 9, and 10 to 12 of a client with lists of names, that continues a session",
         "70, FETCH_SESSION_ID_NOT_FOUND",
         "the records",
         "The gateway begins no sessions for these clients, so none of them continues one.",
-        lambda asked, _: (
-            asked.api is ApiKey.Fetch
-            and 7 <= asked.version <= 9
-            and asked.body.session_epoch not in (0, -1)
-        ),
+        lambda asked, _: _has_no_session(asked) and asked.body.session_epoch not in (0, -1),
         keeps_step=False,
     ),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.transactions.state_topic import StateTopic
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import BadRequestError, ErrorCode
 from tests.downconvert.broker.asking import value
 from tests.downconvert.broker.transacting import (
     NOW,
@@ -158,7 +158,6 @@ def test_another_transactional_id_is_another_producer(broker: Broker, producer: 
     ("name", "timeout_ms", "code"),
     [
         ("", 1, ErrorCode.INVALID_REQUEST),
-        ("ü" * 20_000, 1, ErrorCode.INVALID_REQUEST),
         ("tx", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("tx", -1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("tx", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
@@ -210,4 +209,5 @@ def test_going_on_with_exhausted_epochs_is_asked_again_by_the_old_id(tmp_path: P
 
 def test_a_transactional_id_has_so_many_bytes_and_no_more(broker: Broker) -> None:
     assert Producing(broker, "x" * 0x7FFF).begin() is ErrorCode.NONE
-    assert Producing(broker, "ü" * 0x4000).begin() is ErrorCode.INVALID_REQUEST
+    with pytest.raises(BadRequestError, match="transactional_id before 3 has a length of 32768"):
+        Producing(broker, "ü" * 0x4000).begin()

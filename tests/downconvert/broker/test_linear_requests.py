@@ -1,0 +1,147 @@
+"""The cost of a request grows with its bytes, and not with their square.
+
+Each request here takes a second or two. If its cost were the product of two numbers in it, or of
+one and the broker's state, it would take minutes.
+
+Not here: what the requests do (handlers/), how much memory they take (test_serving_memory.py)."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from string import ascii_letters
+from time import thread_time
+from types import SimpleNamespace
+
+import pytest
+
+from downconvert.broker import Broker
+from downconvert.broker.groups.member import Join
+from downconvert.broker.topics import Topic
+from downconvert.internal_topics.transaction import Transaction
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
+
+from .asking import answer, ask, begin
+from .groups.test_joining import new_group
+from .writable import writable_broker
+
+SECONDS = 20.0  # of this thread's time, on a machine that is ten times slower than most
+TEXT = 32_000  # characters of a list in one setting
+FILTERS = 200_000
+SHORT = ["".join(one) for size in (1, 2) for one in product(ascii_letters, repeat=size)]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with writable_broker(tmp_path, "t") as one:
+        yield one
+
+
+def quickly(work: Callable[[], object]) -> object:
+    started = thread_time()
+    found = work()
+    assert thread_time() - started < SECONDS
+    return found
+
+
+def worked_on(broker: Broker, api: ApiKey, version: int, body: Message) -> Message:
+    """The answer to a request that is worked on in turns."""
+    exchange = begin(broker, api, version, SimpleNamespace(**vars(body)))
+    while not exchange.is_done:
+        broker.tick(0.0)
+    return answer(exchange)
+
+
+@pytest.mark.parametrize("filters", ["state_filters", "producer_id_filters"])
+def test_transactions_are_listed_by_many_filters(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, filters: str
+) -> None:
+    many = {
+        str(n): Transaction(transactional_id=str(n), producer_id=n, timeout_ms=1)
+        for n in range(20_000)
+    }
+    monkeypatch.setattr(broker.transactions, "all", lambda: many)
+    values = (
+        [f"no{n}" for n in range(FILTERS)] if filters == "state_filters" else range(-FILTERS, 1)
+    )
+    body = Message(**{"state_filters": [], "producer_id_filters": [], filters: list(values)})
+    found = quickly(lambda: ask(broker, ApiKey.ListTransactions, 1, body))
+    assert isinstance(found, Message)
+    ids = [one.producer_id for one in found.transaction_states]
+    assert ids == ([0] if filters == "producer_id_filters" else [])
+
+
+def test_the_partitions_are_checked_once_for_all_transactional_ids(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = []
+    refusal = broker.transactions.refusal
+    monkeypatch.setattr(broker.transactions, "refusal", lambda: checks.append(1) or refusal())
+    body = Message(key_type=1, coordinator_keys=["x", "y", "z"])
+    found = ask(broker, ApiKey.FindCoordinator, 4, body).coordinators
+    assert [one.error_code for one in found] == [ErrorCode.NONE] * 3
+    assert checks == [1]
+
+
+@pytest.mark.parametrize("operation", [2, 3])
+def test_lists_in_settings_are_joined_and_parted(broker: Broker, operation: int) -> None:
+    value = ",".join(SHORT)
+    configs = [
+        Message(name=name, config_operation=operation, value=value)
+        for name in (
+            "cleanup.policy",
+            "leader.replication.throttled.replicas",
+            "follower.replication.throttled.replicas",
+        )
+    ]
+    assert len(value) < TEXT
+    body = Message(
+        resources=[
+            Message(resource_type=2, resource_name=f"t{n}", configs=configs) for n in range(200)
+        ]
+    )
+    quickly(lambda: worked_on(broker, ApiKey.IncrementalAlterConfigs, 1, body))
+
+
+def test_names_of_new_topics_are_compared_with_all_topics(broker: Broker) -> None:
+    topics = broker.topics
+    for number in range(20_000):
+        name = f"one.{number}"
+        topics._topics[name] = Topic(name, number.to_bytes(16))
+    asked = [f"new_{n}" for n in range(9_000)] + ["one_7"]
+    body = Message(
+        topics=[
+            Message(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+            for name in asked
+        ],
+        validate_only=True,
+    )
+    found = quickly(lambda: worked_on(broker, ApiKey.CreateTopics, 4, body))
+    assert isinstance(found, Message)
+    refused = [one.name for one in found.topics if one.error_code]
+    assert refused == ["one_7"]
+
+
+def test_a_member_joins_and_leaves_a_large_group() -> None:
+    """Each of its members supports one protocol of all, and many of its own."""
+    group = new_group()
+
+    def protocols(number: int) -> tuple[tuple[str, bytes], ...]:
+        return (("range", b""), *((f"{number}/{one}", b"") for one in range(99)))
+
+    def work() -> None:
+        joined: list[str] = []
+        for number in range(2_000):
+            join = Join(
+                protocol_type="consumer",
+                protocols=protocols(number),
+                session_timeout=10.0,
+                rebalance_timeout=10.0,
+                instance_id=str(number),
+            )
+            group.join(join, 0.0, lambda one: joined.append(one.member_id))
+        for member_id in list(group.members):
+            assert group.leave(member_id, None, 0.0) is ErrorCode.NONE
+
+    quickly(work)
+    assert not group.members

@@ -1,7 +1,8 @@
 """All tests here run for records in memory and for records in a file.
 
 Records in memory are converted in place. Records of a file are read into windows, which takes other
-paths through the conversion. So every module's tests run twice.
+paths through the conversion. So every module's tests run twice, except those marked `RUNS_ONCE`
+(ways.py).
 
 Small logs are one response, whatever must be compressed again. In modules with `ENOUGH`, responses
 end early after that many bytes, like large ones, except in tests with the fixture `whole`."""

@@ -7,6 +7,10 @@ import pytest
 from downconvert import AbortedTransaction
 from downconvert.conversion.aborted import AbortedTransactions
 
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
+
 ABORT, COMMIT = bytes.fromhex("00000000"), bytes.fromhex("00000001")
 
 

@@ -2,6 +2,10 @@
 
 from downconvert.conversion.buffers import SIZE_MAX, SPARES_MAX, release, take
 
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
+
 SIZE = 12_347  # of no other conversion
 
 

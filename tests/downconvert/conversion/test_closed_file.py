@@ -14,6 +14,9 @@ from records import ClosedRecordsError, Codec, FileRecords, Record, build
 from records.units import KiB, MiB
 
 from .channels import Everything, sent
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
 
 POLICIES = {
     "exact": ConversionPolicy(),

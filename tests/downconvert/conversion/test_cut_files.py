@@ -22,6 +22,9 @@ from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
 from .changing import Changing
 from .channels import sent, until_error
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
 
 PLAIN = ConversionPolicy(recode=dict.fromkeys(("gzip", "lz4", "zstd"), "none"))
 GZIPPED = ConversionPolicy(recode={"lz4": "gzip", "zstd": "gzip"})

@@ -13,6 +13,8 @@ from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Reco
 from records.units import KiB
 from tests.python_calls import python_calls
 
+from .ways import RUNS_ONCE
+
 
 def log_of(path: Path, codec: Codec, batches: int) -> FileRecords:
     path.write_bytes(
@@ -26,6 +28,7 @@ def log_of(path: Path, codec: Codec, batches: int) -> FileRecords:
     return FileRecords.open(path)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize(
     "convert_all", [lambda log: list(convert(log, 1)), lambda log: eager(log, 1)]
@@ -39,6 +42,7 @@ def test_more_batches_take_no_more_calls(
         assert calls <= python_calls(lambda: convert_all(few)) + 50
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("first_offset", [0, 404])
 def test_stepwise_conversion_makes_the_same_bytes_as_conversion_at_once(
@@ -51,6 +55,7 @@ def test_stepwise_conversion_makes_the_same_bytes_as_conversion_at_once(
         assert all(parts)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_the_statistics_cover_the_conversion_so_far(tmp_path: Path, codec: Codec) -> None:
     with log_of(tmp_path / "0.log", codec, 300) as records:

@@ -4,6 +4,10 @@ import pytest
 
 from downconvert.conversion.filler import FILLER_SIZE_MAX, filler
 
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
+
 
 def pieces(remaining):
     """All pieces of filler for so many bytes."""

@@ -9,6 +9,10 @@ from downconvert.conversion.made import Made
 from downconvert.conversion.stats import Counts
 from records.formats import PREFIX
 
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
+
 SIZE_MAX = 60  # bytes of a message
 
 

@@ -17,13 +17,11 @@ from records.backend import NAME, NATIVE
 from records.units import KiB, MiB
 
 from .channels import Everything, OneByte
+from .ways import RUNS_ONCE
 
 MB = 1_000_000
 GROWTH_MAX = 8 * MiB
 EXPANDED = 80  # MB: many times what may be held
-
-# A process of its own is measured, which reads a file whatever is patched here: once is enough.
-in_a_process = pytest.mark.parametrize("way", ["read"], indirect=True)
 
 
 def grown(path, *, to_magic=1, policy="default", how="estimate"):
@@ -59,7 +57,7 @@ def bombs(tmp_path_factory):
     return made_once
 
 
-@in_a_process
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
 def test_a_batch_that_expands_to_anything_grows_the_process_by_8_mib_at_most(bombs, codec):
     path = bombs(codec, EXPANDED, MB)
@@ -70,14 +68,14 @@ def test_a_batch_that_expands_to_anything_grows_the_process_by_8_mib_at_most(bom
     assert measured["grown"] <= GROWTH_MAX
 
 
-@in_a_process
+@RUNS_ONCE
 @pytest.mark.parametrize("policy", ["kafka", "none"])
 def test_a_bomb_in_one_wrapper_or_none_grows_the_process_by_8_mib_at_most(bombs, policy):
     measured = grown(bombs(Codec.GZIP, EXPANDED, MB), policy=policy, how="convert")
     assert measured["grown"] <= GROWTH_MAX
 
 
-@in_a_process
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_one_record_of_any_size_grows_the_process_by_8_mib_at_most(bombs, codec):
     measured = grown(bombs(codec, 1, EXPANDED * MB))
@@ -85,7 +83,7 @@ def test_one_record_of_any_size_grows_the_process_by_8_mib_at_most(bombs, codec)
     assert measured["grown"] <= GROWTH_MAX
 
 
-@in_a_process
+@RUNS_ONCE
 def test_measuring_holds_no_more_than_sending(bombs):
     assert grown(bombs(Codec.GZIP, EXPANDED, MB), how="exact")["grown"] <= GROWTH_MAX
 

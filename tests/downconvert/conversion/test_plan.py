@@ -30,6 +30,7 @@ from tests.damage import damaged
 from tests.python_calls import python_calls
 
 from .channels import sent
+from .ways import RUNS_ONCE
 
 EXACT = ConversionPolicy()
 SIZE = 2 * MiB
@@ -70,6 +71,7 @@ def log_of(path: Path, *batches: bytes) -> FileRecords:
     return FileRecords.open(path)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize(
     ("records", "magic", "codec", "policy"),
     [
@@ -107,6 +109,7 @@ def test_no_step_is_longer_for_a_large_batch(
         assert (made.size, made.is_whole) == (expected.size, expected.is_whole)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("magic", [1, 2])
 @pytest.mark.parametrize("target_codec", ["none", "gzip"])
 def test_a_small_wrapper_size_makes_small_and_cheap_steps(
@@ -132,6 +135,7 @@ def small_log(codec: Codec, count: int = 120, **options: Any) -> bytes:
     )
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("policy", [EXACT, ConversionPolicy(trim_compressed=False)])
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_small_answer_is_made_by_one_call_of_the_kernel(
@@ -163,6 +167,7 @@ def test_a_small_answer_is_made_by_one_call_of_the_kernel(
         assert sending.stats.bytes_in == log.size
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) -> None:
     def answer() -> None:
@@ -178,6 +183,7 @@ def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) 
         assert python_calls(answer) <= 60
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize(
     ("data", "policy"),
     [
@@ -201,6 +207,7 @@ def test_a_small_response_is_held_even_if_a_decision_is_needed(
         assert sent(lazy.to_send()) == expected
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("small_size_max", [0, MiB])
 def test_recompression_by_the_kernel_counts_as_work(
     small_size_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -213,6 +220,7 @@ def test_recompression_by_the_kernel_counts_as_work(
         assert sum(work) + max(work) >= COMPRESSED_WEIGHT * log.size
 
 
+@RUNS_ONCE
 def test_damage_ends_a_small_answer_before_it(tmp_path: Path) -> None:
     good = small_log(Codec.LZ4, 10)
     bad = damaged(small_log(Codec.LZ4, 1), field="records_count", to=-1)
@@ -225,6 +233,7 @@ def test_damage_ends_a_small_answer_before_it(tmp_path: Path) -> None:
             LazyDownConvertRecords(log.slice(len(good), len(bad) + len(good)), 1)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_small_response_that_expands_too_much_ends_like_a_large_one(
     codec: Codec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -239,6 +248,7 @@ def test_a_small_response_that_expands_too_much_ends_like_a_large_one(
         assert sent(small.to_send()) == sent(large.to_send())
 
 
+@RUNS_ONCE
 def test_an_abandoned_plan_can_be_closed(tmp_path: Path) -> None:
     with log_of(tmp_path / "log", build(MANY, magic=2, codec=Codec.GZIP)) as log:
         making = LazyDownConvertRecords.in_steps(log, 1)
@@ -247,6 +257,7 @@ def test_an_abandoned_plan_can_be_closed(tmp_path: Path) -> None:
         assert next(making, None) is None
 
 
+@RUNS_ONCE
 def test_damage_ends_the_steps(tmp_path: Path) -> None:
     data = build(MANY, magic=2, codec=Codec.GZIP)
     with log_of(tmp_path / "log", data[:61] + bytes(len(data) - 61)) as log:
@@ -255,6 +266,7 @@ def test_damage_ends_the_steps(tmp_path: Path) -> None:
             list(making)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("magic", [1, 2])
 def test_no_turn_of_a_send_reads_ahead_for_long(
     magic: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,10 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.conversion.policies import parse_policy
 
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
+
 
 @pytest.mark.parametrize(
     ("text", "policy"),

@@ -11,6 +11,10 @@ from downconvert.conversion.rules import rules_for
 from records import Codec
 from records.units import KiB
 
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
+
 KEPT = [Codec.NONE, Codec.GZIP, Codec.SNAPPY]
 
 

@@ -24,6 +24,7 @@ from records.units import KiB, MiB
 from records.varint import varint
 
 from .channels import Everything, sent
+from .ways import RUNS_ONCE
 
 RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
@@ -83,6 +84,7 @@ def test_a_send_that_has_written_everything_holds_no_messages(count: int) -> Non
     assert held < 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB
 
 
+@RUNS_ONCE
 def test_a_send_that_has_failed_holds_no_buffers(tmp_path: Path) -> None:
     """The file is cut after the size was promised."""
     path = tmp_path / "a.log"
@@ -194,6 +196,7 @@ def with_holes(path: Path, pieces: list[tuple[bytes, int]]) -> FileRecords:
     return FileRecords.open(path)
 
 
+@RUNS_ONCE
 def test_plain_records_are_promised_up_to_the_maximum_of_a_response(
     tmp_path: Path,
 ) -> None:
@@ -213,6 +216,7 @@ def test_plain_records_are_promised_up_to_the_maximum_of_a_response(
         assert LazyDownConvertRecords(log.slice(0, 2 * pieces[0][1]), 1).is_whole
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("plain_before", [0, 3])
 def test_a_predicted_size_is_promised_up_to_the_maximum_of_a_response(
     tmp_path: Path, plain_before: int
@@ -236,6 +240,7 @@ def test_a_predicted_size_is_promised_up_to_the_maximum_of_a_response(
     assert not lazy.is_whole
 
 
+@RUNS_ONCE
 def test_recompressed_messages_fit_into_the_rest_of_a_nearly_full_response(
     tmp_path: Path,
 ) -> None:
@@ -258,6 +263,7 @@ def test_recompressed_messages_fit_into_the_rest_of_a_nearly_full_response(
 # --- what is compressed again after what is not
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("budget", [None, 4 * KiB, MiB])
 def test_every_client_of_a_partly_recompressed_range_gets_the_same_bytes(

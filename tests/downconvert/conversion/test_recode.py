@@ -30,6 +30,9 @@ from tests.downconvert.storage.logs import batch
 from tests.strategies import Segment, segments
 
 from .changing import Changing
+from .ways import RUNS_ONCE
+
+pytestmark = RUNS_ONCE
 
 RECODE = {"zstd": "gzip"}
 

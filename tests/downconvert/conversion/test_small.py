@@ -16,6 +16,7 @@ from tests.damage import mutated
 from tests.strategies import Segment, segments
 
 from .channels import sent
+from .ways import RUNS_ONCE
 
 REFUSING = ConversionPolicy(recode={"zstd": "refuse"})
 
@@ -59,6 +60,7 @@ def test_a_small_range_is_what_is_converted_eagerly(
         assert sent(small.to_send()) == eager(MemoryRecords(data), to_magic, offset)
 
 
+@RUNS_ONCE
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("cut", [0, 1, 20, 70])
 def test_an_ordinary_range_takes_one_step_also_if_the_last_entry_is_torn(

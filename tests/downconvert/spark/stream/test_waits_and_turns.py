@@ -11,6 +11,7 @@ import pytest
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.stream import follow
+from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -176,3 +177,18 @@ def test_a_gap_behind_the_one_that_was_waited_for_has_its_own_wait(
     clock.now += TIMEOUT
     with pytest.warns(RuntimeWarning, match="up to 40: none came within 60 s"):
         assert reached(source.latestOffset(at)) == 50
+
+
+def test_a_truncation_ends_the_wait_for_offsets_after_it(path: Path, clock: Clock) -> None:
+    _, place = waiting(path)
+    directory = path / "a-0"
+    (directory / file_name(20, Kind.LOG)).unlink()
+    partition(path, batch(*range(5)), "a-0")
+    source = stream(path, topics="a", gapTimeoutMs=TIMEOUT, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match="a-0 ends at 5, and was read up to 10"):
+        place = source.latestOffset(place)
+    assert place == {"a": {"0": 5}}
+    partition(path, batch(*range(20, 30)), "a-0", 20)
+    clock.now += TIMEOUT
+    with pytest.warns(RuntimeWarning, match="no records from offset 5 up to 20 yet"):
+        assert reached(source.latestOffset(place)) == 5

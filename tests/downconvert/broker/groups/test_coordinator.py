@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, ErrorCode
-from downconvert.broker.groups.members import Members
 from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, someone

@@ -6,9 +6,6 @@ Not here: offsets and reading (partition_state.py), the log itself (storage.Log)
 
 from collections.abc import Callable
 
-from downconvert.broker.replication import leader_epochs
-from downconvert.broker.replication.leader_epochs import EpochEnd
-from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.appending import Appended, Prepared
 from downconvert.storage.names import OFFSET_MAX
@@ -16,6 +13,9 @@ from downconvert.storage.producers.producer_state import ProducerState
 from records import BatchHeader, ControlRecordType, MemoryRecords, build_marker
 
 from .partition_state import PartitionState
+from .replication import leader_epochs
+from .replication.leader_epochs import EpochEnd
+from .replication.replica import IsrChange, Leadership, Replicas
 from .sequences import CheckBatch as CheckBatch
 from .sequences import Sequences, is_in_open_transaction
 

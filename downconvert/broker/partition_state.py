@@ -9,14 +9,14 @@ from threading import RLock
 from typing import Final
 
 from downconvert.access.replica_ids import CONSUMER, FUTURE_REPLICA
-from downconvert.broker.replication import leader_epochs
-from downconvert.broker.replication.leader_epochs import NO_EPOCH, EpochEnd
-from downconvert.broker.replication.replica import Replicas
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import AbortedTransaction, Log, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from records import FileRecords
 
+from .replication import leader_epochs
+from .replication.leader_epochs import NO_EPOCH, EpochEnd
+from .replication.replica import Replicas
 from .sequences import Sequences
 
 LOOK_AGE_MAX: Final = 0.005  # seconds for which the offsets of another process's log are reused

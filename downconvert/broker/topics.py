@@ -91,10 +91,9 @@ class Topics(Mapping[str, Topic]):
         """The topic of this name, or id."""
         return self._by_id.get(topic) if isinstance(topic, bytes) else self.by_name.get(topic)
 
-    def of_metric_name(self, name: str) -> str | None:
-        """A topic that has the same name as this one in Kafka's metrics, where `.` becomes `_`."""
-        with self.lock:
-            return min(self._by_metric_name.get(_metric_name(name), ()), default=None)
+    def like(self, name: str) -> list[str]:
+        """The topics that have this name in Kafka's metrics, where `.` becomes `_`."""
+        return sorted(self._by_metric_name.get(_metric_name(name), ()))
 
     def partition(self, topic: str | bytes, index: int) -> Partition | None:
         """A partition of a topic of this name, or id."""

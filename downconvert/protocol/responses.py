@@ -9,6 +9,7 @@ from functools import cache, partial
 from struct import Struct
 from typing import Any, Final
 
+from records.files.channel import is_plain_socket
 from records.files.sends import PendingBytes, Send, close, write_all
 from records.units import KiB
 
@@ -69,7 +70,7 @@ class ResponseSend:
         Raises RecordsError if records changed, or proved damaged, while they were sent. The
         promised bytes are then missing, and the connection must end. Errors of the channel pass
         through."""
-        if self.size <= COPIED_SIZE_MAX and not self.sent and type(channel) is socket.socket:
+        if self.size <= COPIED_SIZE_MAX and not self.sent and is_plain_socket(channel):
             data: Any = self._copied() if self.records else self._parts[0]
             if data is not None:
                 try:

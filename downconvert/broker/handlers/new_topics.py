@@ -11,11 +11,11 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 
 def check_free(broker: BrokerState, name: str) -> None:
     """Raises ApiError if a topic has this name, or a name that is the same in metrics."""
-    if name in broker.topics:
+    others = broker.topics.like(name)
+    if name in others:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = broker.topics.of_metric_name(name)
-    if other is not None:
-        reason = f"Topic '{name}' collides with existing topic: {other}"
+    if others:
+        reason = f"Topic '{name}' collides with existing topic: {others[0]}"
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 

@@ -5,6 +5,7 @@ one and the broker's state, it would take minutes.
 
 Not here: what the requests do (handlers/), how much memory they take (test_serving_memory.py)."""
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.groups.member import Join
-from downconvert.broker.topics import Topic
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
@@ -74,9 +74,14 @@ def test_transactions_are_listed_by_many_filters(
 def test_the_partitions_are_checked_once_for_all_transactional_ids(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks = []
+    checks: list[int] = []
     refusal = broker.transactions.refusal
-    monkeypatch.setattr(broker.transactions, "refusal", lambda: checks.append(1) or refusal())
+
+    def checked() -> object:
+        checks.append(1)
+        return refusal()
+
+    monkeypatch.setattr(broker.transactions, "refusal", checked)
     body = Message(key_type=1, coordinator_keys=["x", "y", "z"])
     found = ask(broker, ApiKey.FindCoordinator, 4, body).coordinators
     assert [one.error_code for one in found] == [ErrorCode.NONE] * 3
@@ -103,23 +108,37 @@ def test_lists_in_settings_are_joined_and_parted(broker: Broker, operation: int)
     quickly(lambda: worked_on(broker, ApiKey.IncrementalAlterConfigs, 1, body))
 
 
-def test_names_of_new_topics_are_compared_with_all_topics(broker: Broker) -> None:
-    topics = broker.topics
-    for number in range(20_000):
-        name = f"one.{number}"
-        topics._topics[name] = Topic(name, number.to_bytes(16))
-    asked = [f"new_{n}" for n in range(9_000)] + ["one_7"]
-    body = Message(
-        topics=[
-            Message(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
-            for name in asked
-        ],
-        validate_only=True,
-    )
-    found = quickly(lambda: worked_on(broker, ApiKey.CreateTopics, 4, body))
-    assert isinstance(found, Message)
-    refused = [one.name for one in found.topics if one.error_code]
-    assert refused == ["one_7"]
+def test_the_cost_of_a_new_name_does_not_grow_with_the_topics(tmp_path: Path) -> None:
+    one = Message(name="", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    names = [f"new_{n}" for n in range(100)] + ["one_7"]
+    topics = [Message(**vars(one) | {"name": name}) for name in names]
+    body = Message(topics=topics, validate_only=True)
+
+    def calls(existing: int) -> int:
+        path = tmp_path / str(existing)
+        path.mkdir()
+        with writable_broker(path, *(f"one.{n}" for n in range(8, existing)), "one.7") as broker:
+            count, found = counted(lambda: worked_on(broker, ApiKey.CreateTopics, 4, body))
+        assert [one.name for one in found.topics if one.error_code] == ["one_7"]
+        return count
+
+    assert calls(200) - calls(10) < (200 - 10) * len(names) / 2  # no call for each pair of names
+
+
+def counted(work: Callable[[], Message]) -> tuple[int, Message]:
+    """The number of calls, also of built-in functions, and the response."""
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        found = work()
+    finally:
+        sys.setprofile(None)
+    return calls, found
 
 
 def test_a_member_joins_and_leaves_a_large_group() -> None:

@@ -97,12 +97,11 @@ def plan_of(
         paths=tuple(paths),
         level="batch",
         topics=tuple(topics),
-        compacted=tuple(compacted),
         mode=Mode.PERMISSIVE,
         corrupt_column=COLUMN,
         verify_crc=verify_crc,
     )
-    logs = chosen(paths, topics)
+    logs = chosen(paths, topics, compacted)
     tasks = [Task(splits, options) for splits in plan_logs(logs, options, EVERYTHING)]
     known = tuple(row for log in logs for row in _superseded(log))
     return [*tasks, Task((), options, known)] if known else tasks

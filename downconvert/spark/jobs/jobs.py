@@ -60,9 +60,12 @@ class JobError(Exception):
     """A job that cannot run as requested. The text has the reason in one line."""
 
 
-def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
+def chosen(
+    paths: Sequence[str], topics: Sequence[str], compacted: Sequence[str] = ()
+) -> list[PartitionLog]:
     """The partitions below the paths, of topics with these names or patterns (`orders-*`). Without
-    names, these are all partitions. JobError: there are none."""
+    names, these are all partitions. `compacted`: topics that are known to be compacted. JobError:
+    there are none."""
     there: set[str] = set()
 
     def takes(name: TopicPartition) -> bool:
@@ -71,7 +74,9 @@ def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
 
     def search(_: bool) -> list[PartitionLog]:
         there.clear()
-        return find_partitions(paths, takes=takes)
+        return find_partitions(
+            paths, takes=takes, is_compacted=lambda topic: _is_named(topic, compacted)
+        )
 
     try:
         found = attempted(search)

@@ -13,7 +13,13 @@ from typing import Final
 
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, TopicPartition
+from downconvert.storage.names import (
+    CLEANER_POINTS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    OFFSET_MAX,
+    TopicPartition,
+)
 
 BEYOND: Final = "an offset is out of range"
 
@@ -36,6 +42,14 @@ class Checkpoints:
     def of(self, name: TopicPartition, directory: str) -> int:
         """The offset that the broker of a partition's directory has noted; 0: none is known."""
         return (self.beside(directory) or {}).get(name, 0)
+
+
+class BrokerCheckpoints:
+    """The log start offsets of partitions, and the offsets up to which cleaners have cleaned."""
+
+    def __init__(self) -> None:
+        self.starts = Checkpoints(LOG_STARTS)
+        self.cleaned = Checkpoints(CLEANER_POINTS)
 
 
 def noted_offsets(path: Path) -> Mapping[TopicPartition, int] | None:

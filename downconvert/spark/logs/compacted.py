@@ -10,6 +10,7 @@ Not here: what is missing (completeness.py)."""
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import Final
@@ -17,12 +18,11 @@ from typing import Final
 import numpy as np
 
 from downconvert.storage.errors import StorageError
-from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition
+from downconvert.storage.names import Kind
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.formats import V2
 
-from .checkpoints import Checkpoints
-from .segment_files import SegmentFile
+from .segment_files import PartitionLog, SegmentFile
 
 # A broker always compacts these topics.
 COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -31,31 +31,23 @@ TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
 
 
-class CleanerPoints:
-    """The offsets up to which cleaners have cleaned, from their checkpoints. Reads each checkpoint
-    once."""
-
-    def __init__(self) -> None:
-        self._noted = Checkpoints(CLEANER_POINTS)
-
-    def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
-        """The highest offset up to which a copy was cleaned; 0: no copy was. `noted`: paths of the
-        copies. The brokers' checkpoints are beside them."""
-        if name.topic in COMPACTED:
-            return OFFSET_MAX
-        return max((self._noted.of(name, path) for path in noted), default=0)
+def with_cleaned(log: PartitionLog, until: int) -> PartitionLog:
+    """A log whose copies were all cleaned up to an offset."""
+    segments = tuple(replace(file, cleaned=until) for file in log.segments)
+    others = tuple(with_cleaned(other, until) for other in log.others)
+    return replace(log, segments=segments, others=others)
 
 
-def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
+def cleaned_until(file: SegmentFile, end: int, headers: Iterable[BatchHeader]) -> int:
     """Finds what compaction has removed after a segment's last record. Returns the offset up to
     which everything was removed; `end` if nothing was.
 
-    `end`: the offset after the segment's records. `cleaned`: the offset up to which a cleaner has
-    cleaned. `headers`: the segment's batch headers, read only as far as needed."""
+    `end`: the offset after the segment's records. `headers`: the segment's batch headers, read only
+    as far as needed."""
     if is_indexed_beyond(file, end):
         return end
-    if cleaned > file.base_offset:  # the cleaner has removed nothing after `cleaned`
-        return max(end, min(cleaned, file.next_offset))
+    if file.cleaned > file.base_offset:  # the cleaner has removed nothing after `cleaned`
+        return max(end, min(file.cleaned, file.next_offset))
     own = takewhile(lambda one: one.base_offset < file.offset_max, headers)
     return file.next_offset if _has_gap(own, file.base_offset, file.offset_max) else end
 

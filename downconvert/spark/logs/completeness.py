@@ -7,7 +7,7 @@ Not here: what a cleaner has removed (compacted.py), which copies there are (tre
 reading them (rows.py, batches.py)."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -77,11 +77,8 @@ def other_segments(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, .
     return tuple(found)
 
 
-def whole_split(
-    log: PartitionLog, file: SegmentFile, cleaned: Callable[[SegmentFile], int]
-) -> Split:
-    """A split of a whole segment, with the segments that may have the offsets that it lacks.
-    `cleaned`: the offset up to which a cleaner has cleaned a segment's copy of the log."""
+def whole_split(log: PartitionLog, file: SegmentFile) -> Split:
+    """A split of a whole segment, with the segments that may have the offsets that it lacks."""
     copies = other_segments(log, file)
     return Split(
         *log.topic_partition,
@@ -92,8 +89,6 @@ def whole_split(
         file.next_offset,
         copies=copies,
         epochs=log.epochs if copies else (),
-        cleaned=cleaned(file),
-        copies_cleaned=tuple(map(cleaned, copies)),
     )
 
 
@@ -136,21 +131,18 @@ def behind_damage(file: SegmentFile, end: int) -> Iterator[Stretch]:
     return (one for one in scan(file, end, OFFSET_MAX) if one.state is State.WHOLE)
 
 
-def scan(
-    file: SegmentFile, start: int, end: int, cleaned: int = 0, *, is_copy: bool = False
-) -> Iterator[Stretch]:
+def scan(file: SegmentFile, start: int, end: int, *, is_copy: bool = False) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present.
 
-    `cleaned`: the offset up to which a cleaner has cleaned. `is_copy`: the segment belongs to
-    another copy. In a copy, nothing confirms the offset of the log's last batch. So that batch does
-    not count after a gap that no cleaner has made.
+    `is_copy`: the segment belongs to another copy. In a copy, nothing confirms the offset of the
+    log's last batch. So that batch does not count after a gap that no cleaner has made.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     with closing(opened(whole_file(file, start, end))) as found:
         position = found.boundaries().before_offset(start)
         end = min(end, file.next_offset)
-        yield from _scanned(file, found, position, start, end, cleaned, is_copy)
+        yield from _scanned(file, found, position, start, end, is_copy)
 
 
 def _scanned(
@@ -159,7 +151,6 @@ def _scanned(
     position: int,
     start: int,
     end: int,
-    cleaned: int,
     is_copy: bool,
 ) -> Iterator[Stretch]:
     records = found.records
@@ -201,9 +192,9 @@ def _scanned(
             if at < after:
                 yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
             at = max(at, after)
-            if at < min(gap, end, cleaned):
-                yield Stretch(at, min(gap, end, cleaned), State.COMPACTED, NONE, file)
-            if gap > cleaned and position != indexed_at:
+            if at < min(gap, end, file.cleaned):
+                yield Stretch(at, min(gap, end, file.cleaned), State.COMPACTED, NONE, file)
+            if gap > file.cleaned and position != indexed_at:
                 return
             at, first = max(at, min(gap, end)), position
         if header.last_offset < at:
@@ -218,7 +209,7 @@ def _scanned(
         yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
     at = max(at, after)
     if position == records.size and at < end and not is_last(file) and not file.is_clipped:
-        until = min(end, cleaned_until(file, after, cleaned, ()))
+        until = min(end, cleaned_until(file, after, ()))
         if at < until:
             yield Stretch(at, until, State.COMPACTED, NONE, file)
 
@@ -249,18 +240,14 @@ def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end` in other copies of a split's log, in order: stretches of
     the copies' segments, and stretches that no copy has."""
     found: list[Stretch] = []
-    others = {
-        one: cleaned
-        for one, cleaned in zip(split.copies, split.copies_cleaned, strict=True)
-        if not one.is_same_file(split.segment)
-    }
-    _add_stretches(split, list(others.items()), start, end, found)
+    others = [one for one in split.copies if not one.is_same_file(split.segment)]
+    _add_stretches(split, others, start, end, found)
     cleaned = (
         [
             one
-            for file, until in others.items()
+            for file in others
             if file.base_offset < end and start < file.next_offset
-            for one in _scanned_or_none(file, start, end, until)
+            for one in _scanned_or_none(file, start, end)
             if one.state is State.COMPACTED
         ]
         if any(one.state is State.MISSING for one in found)
@@ -282,31 +269,23 @@ def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
         yield whole._replace(start=at)
 
 
-def _scanned_or_none(file: SegmentFile, start: int, end: int, cleaned: int) -> list[Stretch]:
+def _scanned_or_none(file: SegmentFile, start: int, end: int) -> list[Stretch]:
     try:
-        return list(scan(file, start, end, cleaned, is_copy=True))
+        return list(scan(file, start, end, is_copy=True))
     except (OSError, RecordsError):  # the segment is gone
         return []
 
 
 def _add_stretches(
-    split: Split,
-    copies: Sequence[tuple[SegmentFile, int]],
-    start: int,
-    end: int,
-    found: list[Stretch],
+    split: Split, copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]
 ) -> None:
     at = start
-    for index, (file, cleaned) in enumerate(copies):
+    for index, file in enumerate(copies):
         if at >= end:
             return
         if not file.base_offset < end or not at < file.next_offset:
             continue
-        pieces = [
-            one
-            for one in _scanned_or_none(file, at, end, cleaned)
-            if _belongs_to(one, split.epochs)
-        ]
+        pieces = [one for one in _scanned_or_none(file, at, end) if _belongs_to(one, split.epochs)]
         for piece in pieces:
             if piece.start > at:
                 _add_stretches(split, copies[index + 1 :], at, piece.start, found)

@@ -9,7 +9,7 @@ same result, but all headers of the partition have to be read.
 Not here: leaving batches out (rows.py, batches.py)."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,12 +64,9 @@ class Committed:
         )
 
 
-def committed_of(
-    log: PartitionLog, cleaned: Callable[[SegmentFile], int], limit: int = OFFSET_MAX
-) -> Committed:
+def committed_of(log: PartitionLog, limit: int = OFFSET_MAX) -> Committed:
     """The committed part of a partition's log. Transactions that were aborted in one copy count as
-    aborted in others too. `cleaned`: how far a cleaner has cleaned a copy of the log. `limit`: the
-    high watermark, if nothing after it is read.
+    aborted in others too. `limit`: the high watermark, if nothing after it is read.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     log = _limited(log, limit)
@@ -88,7 +85,7 @@ def committed_of(
         known = {_key(one): one for one in noted or () if one.last_offset < limit} | known
     after: list[AbortedTransaction] = []
     if undecided:
-        more, after = followed(log, min(undecided), cleaned, open_)
+        more, after = followed(log, min(undecided), open_)
         known = {_key(one): one for one in more} | known
     end = min((max(log.start_offset, one.first_offset) for one in after), default=OFFSET_MAX)
     ranked = sorted(known.values(), key=lambda one: (one.first_offset, one.last_offset))

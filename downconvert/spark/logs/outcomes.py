@@ -6,7 +6,7 @@ records after it are read. The reader of the records reports the damage.
 
 Not here: indexes and snapshots, which make following unnecessary (isolation.py)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from downconvert.storage.producers.producer_state import (
 
 from .completeness import State, Stretch, stretches_of_copies, whole_split
 from .opening import opened
-from .segment_files import PartitionLog, SegmentFile
+from .segment_files import PartitionLog
 from .splits import whole_file
 from .whole_log import whole_log
 
@@ -28,20 +28,18 @@ from .whole_log import whole_log
 def followed(
     log: PartitionLog,
     start: int,
-    cleaned: Callable[[SegmentFile], int],
     known: Iterable[ProducerState] = (),
 ) -> tuple[list[AbortedTransaction], list[AbortedTransaction]]:
     """The aborted transactions with batches from offset `start` on. Transactions without an end are
     included, as if they were aborted at the end of the log.
 
-    `cleaned`: the offset up to which a cleaner has cleaned. `known`: producers with open
-    transactions at the end of a copy, by its snapshots. They count if no copy has the first batches
-    of the transaction any more.
+    `known`: producers with open transactions at the end of a copy, by its snapshots. They count if
+    no copy has the first batches of the transaction any more.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     states = ProducerStates()
     aborted: list[AbortedTransaction] = []
-    for number, piece in enumerate(_all(log, start, cleaned)):
+    for number, piece in enumerate(_all(log, start)):
         if not number:
             states = ProducerStates(one for one in known if one.transaction_start < piece.start)
         if piece.state is State.WHOLE:
@@ -71,14 +69,12 @@ def _aborted_in(piece: Stretch, states: ProducerStates) -> Iterable[AbortedTrans
                     yield entry
 
 
-def _all(log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]) -> Iterator[Stretch]:
-    yield from _before_start(log, start, cleaned)
-    yield from whole_log(log, start, cleaned)
+def _all(log: PartitionLog, start: int) -> Iterator[Stretch]:
+    yield from _before_start(log, start)
+    yield from whole_log(log, start)
 
 
-def _before_start(
-    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
-) -> Iterator[Stretch]:
+def _before_start(log: PartitionLog, start: int) -> Iterator[Stretch]:
     """The offsets from `start` up to the log's first segment, which only other copies still have. A
     DeleteRecords request may have removed them while a transaction in them was open."""
     first = log.segments[0] if log.segments else None
@@ -88,4 +84,4 @@ def _before_start(
     at = max(start, min(bases, default=first.base_offset))
     if at < first.base_offset:
         before = replace(first, base_offset=at, next_offset=first.base_offset)
-        yield from stretches_of_copies(whole_split(log, before, cleaned), at, first.base_offset)
+        yield from stretches_of_copies(whole_split(log, before), at, first.base_offset)

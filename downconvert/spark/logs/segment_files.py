@@ -21,8 +21,8 @@ class SegmentFile:
     valid_until: a later leader has truncated the offsets from here on. blobs: the files, if they
     are not in a mounted directory. Then `directory` is a name for messages. is_clipped: the file
     also has offsets from `next_offset` on, which are read from the next segment. size: bytes; of a
-    gzipped log, the compressed size. inode: of the log file; 0: it is not in a mounted
-    directory."""
+    gzipped log, the compressed size. inode: of the log file; 0: it is not in a mounted directory.
+    cleaned: the offset up to which a cleaner has cleaned this copy of the log."""
 
     directory: str
     base_offset: int
@@ -33,6 +33,7 @@ class SegmentFile:
     is_clipped: bool = False
     valid_until: int = OFFSET_MAX
     inode: int = 0
+    cleaned: int = 0
 
     @property
     def offset_max(self) -> int:

@@ -37,8 +37,7 @@ class Split:
 
     The wanted records have offsets from `first_offset` up to `end_offset`, and belong to no aborted
     transaction. `copies`: segments of other copies of the log, for offsets that this one lacks.
-    `epochs`: only records of these leader epochs are read from the copies. `cleaned`: the offset up
-    to which a cleaner has cleaned this log. `copies_cleaned`: the same for each of the copies."""
+    `epochs`: only records of these leader epochs are read from the copies."""
 
     topic: str
     partition: int
@@ -53,8 +52,6 @@ class Split:
     is_verified: bool = False  # entries are known to begin at `start` and `end`
     copies: tuple[SegmentFile, ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
-    cleaned: int = 0
-    copies_cleaned: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

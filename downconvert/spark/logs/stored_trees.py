@@ -45,7 +45,7 @@ from downconvert.storage.names import (
     parse_partition,
 )
 
-from .checkpoints import Checkpoints
+from .checkpoints import BrokerCheckpoints
 from .segment_files import PartitionLog, SegmentFile
 from .tiers import Remote, Tier, is_of_tier, remotes, tier_of
 
@@ -144,14 +144,14 @@ def found_among(
     cache: ObjectCache,
     takes: Callable[[TopicPartition], bool],
     takes_log: Callable[[TopicPartition, str, str], bool],
-    starts: Checkpoints,
+    checkpoints: BrokerCheckpoints,
 ) -> Found:
     """The partitions among items.
 
     `cache`: the cache of earlier searches. `takes`: selects partitions in tiers by name. The
     manifests of other partitions are not read. `takes_log`: selects brokers' logs by name,
     directory, and a path of this machine, beside which the broker's files are. Other logs may be in
-    any state. `starts`: the brokers' log start offsets.
+    any state.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
@@ -174,8 +174,7 @@ def found_among(
             brokers[above] = broker_of(folders.get(above, {}))
         directory, noted = "/".join(folder), f"{brokers[above]}/{name}"
         if takes_log(name, directory, noted):
-            start = starts.of(name, noted)
-            logs.append(_log(name, directory, files, brokers[above], start))
+            logs.append(_log(name, directory, files, noted, checkpoints))
     read = in_parallel(lambda one: remotes(one[1], one[2], keys, cache), tiers)
     grouped: dict[Tier, list[Remote]] = {}
     for (tier, _, _), segments in zip(tiers, read, strict=True):
@@ -194,11 +193,15 @@ def is_log(name: str) -> bool:
 
 
 def _log(
-    name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str, start: int
+    name: TopicPartition,
+    directory: str,
+    files: Mapping[str, Blob],
+    noted: str,
+    checkpoints: BrokerCheckpoints,
 ) -> PartitionLog:
-    """The segments of a partition's log. `start`: the noted log start offset; 0: not known.
-    CorruptFileError: it was copied while a cleaner was replacing segments. The valid ones can only
-    be found in a mounted directory."""
+    """The segments of a partition's log. `noted`: a path of this machine. The broker's checkpoints
+    are beside it. CorruptFileError: the log was copied while a cleaner was replacing segments. The
+    valid ones can only be found in a mounted directory."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
     for file, blob in sorted(files.items()):  # a plain file before its gzipped copy
@@ -213,6 +216,7 @@ def _log(
         elif found is not None and found.state is State.LIVE and found.kind in SEGMENT_KINDS:
             grouped.setdefault(found.offset, {}).setdefault(found.kind, blob)
     bases = sorted(base for base, blobs in grouped.items() if Kind.LOG in blobs)
+    cleaned = checkpoints.cleaned.of(name, noted)
     segments = tuple(
         SegmentFile(
             directory,
@@ -221,10 +225,12 @@ def _log(
             grouped[base][Kind.LOG].size,
             following,
             tuple(grouped[base].items()),
+            cleaned=cleaned,
         )
         for base, following in pairwise([*bases, OFFSET_MAX])
     )
-    start = max(start, segments[0].base_offset if segments else 0)
+    start = max(checkpoints.starts.of(name, noted), segments[0].base_offset if segments else 0)
+    broker = str(Path(noted).parent)
     return PartitionLog(name, directory, start, segments, broker, tuple(sides))
 
 

@@ -32,7 +32,6 @@ from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
 from downconvert.storage.names import (
-    LOG_STARTS,
     OFFSET_MAX,
     Kind,
     State,
@@ -44,7 +43,8 @@ from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.tail import next_offset_of
 from records import CorruptRecordsError
 
-from .checkpoints import Checkpoints
+from .checkpoints import BrokerCheckpoints
+from .compacted import COMPACTED, with_cleaned
 from .copies import ATTEMPTS, chosen
 from .overlaps import with_ends
 from .replicas import topic_id_of
@@ -71,17 +71,19 @@ def find_partitions(
     keys: DataKeys | None = None,
     cache: ObjectCache | None = None,
     takes: Callable[[TopicPartition], bool] = lambda _: True,
+    is_compacted: Callable[[str], bool] = lambda _: False,
 ) -> list[PartitionLog]:
     """The partitions below the paths, by topic and number. If a cluster is named, only its
     partitions.
 
     `keys`: for encrypted tiered storage; None: the environment's keys. `cache`: the cache of
     earlier searches. `takes`: selects partitions by name. The files of others are not read.
+    `is_compacted`: whether a topic is known to be compacted, whatever its files show.
 
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
     clusters below them. CorruptFileError: a tar or a manifest is damaged."""
     cache = cache or ObjectCache()
-    starts = Checkpoints(LOG_STARTS)
+    checkpoints = BrokerCheckpoints()
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
     items: list[Item] = []
@@ -89,7 +91,7 @@ def find_partitions(
     for name, directory in _directories(mounted, clusters, items):
         if takes(name):
             with suppress(FileNotFoundError):  # it was deleted since it was found
-                log = read_partition(name, directory, starts)
+                log = read_partition(name, directory, checkpoints)
                 found.setdefault(name, []).append(log)
     for path in paths:
         if is_stored(path):
@@ -100,7 +102,7 @@ def find_partitions(
     def takes_log(name: TopicPartition, directory: str, noted: str) -> bool:
         return clusters.take(directory, noted) and takes(name)
 
-    others = found_among(items, keys or DataKeys(), cache, takes, takes_log, starts)
+    others = found_among(items, keys or DataKeys(), cache, takes, takes_log, checkpoints)
     for log in others.logs:
         found.setdefault(log.topic_partition, []).append(log)
     logs = chosen(found, cache, _read_again)
@@ -108,7 +110,12 @@ def find_partitions(
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
         logs[tier.topic_partition] = tiered(tier, segments, local)
-    return [logs[name] for name in sorted(logs)]
+    return [
+        with_cleaned(logs[name], OFFSET_MAX)
+        if name.topic in COMPACTED or is_compacted(name.topic)
+        else logs[name]
+        for name in sorted(logs)
+    ]
 
 
 def is_elsewhere(path: str) -> bool:
@@ -208,32 +215,37 @@ def cluster_of(broker: str) -> str | None:
 
 
 def read_partition(
-    name: TopicPartition, directory: str, starts: Checkpoints | None = None
+    name: TopicPartition, directory: str, checkpoints: BrokerCheckpoints | None = None
 ) -> PartitionLog:
-    """The segments of a partition's log as they are now. `starts`: the brokers' log start offsets;
-    None: they are read. FileNotFoundError: there is no such directory."""
-    starts = starts or Checkpoints(LOG_STARTS)
+    """The segments of a partition's log as they are now. `checkpoints`: those that were read
+    before. FileNotFoundError: there is no such directory."""
+    checkpoints = checkpoints or BrokerCheckpoints()
     for _ in range(ATTEMPTS):
         try:
-            return _read_partition(name, directory, starts)
+            return _read_partition(name, directory, checkpoints)
         except FileNotFoundError:
             if not os.path.isdir(directory):  # noqa: PTH112
                 raise
-    return _read_partition(name, directory, starts)
+    return _read_partition(name, directory, checkpoints)
 
 
-def _read_partition(name: TopicPartition, directory: str, starts: Checkpoints) -> PartitionLog:
+def _read_partition(
+    name: TopicPartition, directory: str, checkpoints: BrokerCheckpoints
+) -> PartitionLog:
     layout = read_layout(Path(directory))
     gone = set(replaced(layout, _swap_end(layout, directory))) if layout.swaps else set()
     bases = [base for base, state in layout.logs.items() if state is State.SWAP or base not in gone]
+    cleaned = checkpoints.cleaned.of(name, directory)
     segments = []
     for base, following in pairwise([*bases, OFFSET_MAX]):
         state = layout.logs[base]
         # strings: making a Path costs more than a stat
         found = os.stat(f"{directory}/{file_name(base, Kind.LOG, state)}")  # noqa: PTH116
-        inode = found.st_ino
-        segments.append(SegmentFile(directory, base, state, found.st_size, following, inode=inode))
-    start = max(starts.of(name, directory), segments[0].base_offset if segments else 0)
+        size, inode = found.st_size, found.st_ino
+        segments.append(
+            SegmentFile(directory, base, state, size, following, inode=inode, cleaned=cleaned)
+        )
+    start = max(checkpoints.starts.of(name, directory), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, tuple(segments))
 
 

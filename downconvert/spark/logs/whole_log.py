@@ -2,7 +2,7 @@
 
 Not here: what one segment or one copy has (completeness.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from downconvert.storage.names import OFFSET_MAX
 
@@ -21,20 +21,17 @@ from .splits import Split
 from .stored_headers import headers_near, last_batch
 
 
-def whole_log(
-    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
-) -> Iterator[Stretch]:
+def whole_log(log: PartitionLog, start: int) -> Iterator[Stretch]:
     """The offsets of a log from `start` on, in order: stretches of its segments, stretches of other
-    copies where a segment is damaged or incomplete, and stretches that no copy has. `cleaned`: the
-    offset up to which a cleaner has cleaned a segment's copy of the log.
+    copies where a segment is damaged or incomplete, and stretches that no copy has.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     for file in log.segments:
         if file.next_offset <= start or (is_last(file) and not file.size):
             continue
-        whole = whole_split(log, file, cleaned)
+        whole = whole_split(log, file)
         at = max(start, file.base_offset)
-        for piece in scan(file, at, file.valid_until, whole.cleaned):
+        for piece in scan(file, at, file.valid_until):
             if piece.state is State.COMPACTED:  # another copy may still have its records
                 break
             is_sound = piece.state is not State.DAMAGED
@@ -62,7 +59,7 @@ def _rest(whole: Split, at: int) -> Iterator[Stretch]:
     file, known = whole.segment, at
     if not is_damaged_after(file, at):
         with headers_near(file, file.base_offset) as headers:
-            known = cleaned_until(file, at, whole.cleaned, headers)
+            known = cleaned_until(file, at, headers)
     for piece in stretches_of_copies(whole, at, file.next_offset):
         if piece.state is not State.MISSING:
             yield piece

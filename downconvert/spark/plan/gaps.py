@@ -86,32 +86,29 @@ def end_of(file: SegmentFile) -> int:
     return min(after, file.next_offset, file.valid_until)
 
 
-def missing_from(
-    log: PartitionLog, cleaned_of: Callable[[SegmentFile], int], file: SegmentFile, gap: Gap
-) -> int:
+def missing_from(log: PartitionLog, file: SegmentFile, gap: Gap) -> int:
     """The first offset of a gap after a segment that is missing: no copy of the log has it, and no
-    cleaner has removed it. The end of the gap if no offset is missing. `cleaned_of` returns the
-    offset up to which a cleaner has cleaned. FileNotFoundError, StoreError."""
-    whole = whole_split(log, file, cleaned_of)
+    cleaner has removed it. The end of the gap if no offset is missing. FileNotFoundError,
+    StoreError."""
+    whole = whole_split(log, file)
     missing = [one for one in stretches_of_copies(whole, *gap) if one.state is State.MISSING]
     if not missing:
         return gap.end
     with headers_near(file, file.base_offset) as headers:
-        known = cleaned_until(file, end_of(file), whole.cleaned, headers)
+        known = cleaned_until(file, end_of(file), headers)
     return next((max(one.start, known) for one in missing if one.end > known), gap.end)
 
 
-def is_incomplete(file: SegmentFile, cleaned_of: Callable[[SegmentFile], int]) -> bool:
+def is_incomplete(file: SegmentFile) -> bool:
     """Whether a segment ends before the next one begins, and no cleaner has removed the offsets
-    between them. `cleaned_of` returns the offset up to which a cleaner has cleaned.
-    FileNotFoundError, StoreError."""
+    between them. FileNotFoundError, StoreError."""
     if is_last(file):
         return False
     end = end_of(file)
     if end >= file.next_offset:
         return False
     with headers_near(file, file.base_offset) as headers:
-        return cleaned_until(file, end, cleaned_of(file), headers) < file.next_offset
+        return cleaned_until(file, end, headers) < file.next_offset
 
 
 def _changed(file: SegmentFile) -> int:

@@ -4,7 +4,7 @@ Only names, sizes and index entries are read, except for bounds by time or by tr
 
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -13,7 +13,6 @@ from typing import Final
 
 from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import boundaries_of
-from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.logs.completeness import is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile, are_mounted
@@ -47,10 +46,9 @@ def plan_logs(
 ) -> list[tuple[Split, ...]]:
     """As `plan`, for partitions that were found before."""
     watermarks = HighWatermarks() if options.stop_at_high_watermark else None
-    cleaners = CleanerPoints()
     wanted = [log for log in logs if bounds.takes(*log.topic_partition)]
     found = in_parallel(
-        lambda log: list(stretches_of(log, options, bounds, watermarks, cleaners)),
+        lambda log: list(stretches_of(log, options, bounds, watermarks)),
         wanted,
         is_mounted=are_mounted(wanted),
     )
@@ -100,6 +98,7 @@ def partitions(options: Options) -> list[PartitionLog]:
         options.cluster_id,
         options.data_keys,
         takes=takes,
+        is_compacted=options.is_compacted,
     )
     if not names:
         raise ValueError(
@@ -136,32 +135,25 @@ def stretches_of(
     options: Options,
     bounds: Bounds,
     watermarks: HighWatermarks | None = None,
-    cleaners: CleanerPoints | None = None,
 ) -> Iterator[Split]:
     """The stretches of one partition to read. If watermarks are given, these end at its high
     watermark."""
-    cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
     limit = OFFSET_MAX if watermarks is None else watermarks.of_log(log)
-    transactions = committed_of(log, cleaned, limit) if options.committed else None
+    transactions = committed_of(log, limit) if options.committed else None
     if options.level == "offset":
-        transactions = committed_of(log, cleaned).throughout()
-    start, end = offsets_of(log, options, cleaners)
+        transactions = committed_of(log).throughout()
+    start, end = offsets_of(log, options)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1, limit)
     if transactions is not None:
         end = min(end, transactions.end)
     if start >= end:
         return
-    for found in stretches(log, start, end, transactions, cleaned):
-        if not _is_older(found.segment, log, bounds, cleaned):
+    for found in stretches(log, start, end, transactions):
+        if not _is_older(found.segment, log, bounds):
             yield found
 
 
-def _is_older(
-    file: SegmentFile,
-    log: PartitionLog,
-    bounds: Bounds,
-    cleaned: Callable[[SegmentFile], int],
-) -> bool:
+def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
     """Whether all records of a segment are too old, according to its time index.
 
     The time index is reliable only in a rolled segment. False if offsets are missing before the
@@ -178,12 +170,10 @@ def _is_older(
     if youngest is None or MICROSECONDS * youngest >= bounds.time_min:
         return False
     oldest = -(-bounds.time_min // MICROSECONDS)
-    return search_from(file, oldest) == file.next_offset and not is_incomplete(file, cleaned)
+    return search_from(file, oldest) == file.next_offset and not is_incomplete(file)
 
 
-def offsets_of(
-    log: PartitionLog, options: Options, cleaners: CleanerPoints | None = None
-) -> tuple[int, int]:
+def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
     """The start and end offset of the records that the options select in a partition.
 
     ValueError: no record is at or after the starting timestamp, and the options make this an
@@ -194,14 +184,13 @@ def offsets_of(
     starting_time, ending_time = options.starting_time(*name), options.ending_time(*name)
     if starting_time is None and ending_time is None:
         return start, end
-    cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
     if starting_time is not None:
-        first = first_since(log, starting_time, cleaned).start
+        first = first_since(log, starting_time).start
         start = OFFSET_MAX if first is None else max(first, log.start_offset)
         if start == OFFSET_MAX and options.must_find_timestamp:
             raise _no_record(name, starting_time)
     if ending_time is not None:
-        after = first_since(log, ending_time, cleaned).offset
+        after = first_since(log, ending_time).offset
         end = OFFSET_MAX if after is None else after
     return start, end
 
@@ -223,32 +212,16 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
     if timestamp is None:
         start = options.starting.bound(*name, log.start_offset, end)
         return max(log.start_offset, min(start, end))
-    found = first_since(log, timestamp, cleaned_of(log, options, CleanerPoints())).start
+    found = first_since(log, timestamp).start
     if found is None and options.must_find_timestamp:
         raise _no_record(name, timestamp)
     return end if found is None else max(log.start_offset, min(found, end))
 
 
-def cleaned_of(
-    log: PartitionLog, options: Options, cleaners: CleanerPoints
-) -> Callable[[SegmentFile], int]:
-    """The offset up to which compaction has removed records from a segment's copy of the log."""
-    name = log.topic_partition
-    if options.is_compacted(name.topic):
-        return lambda _: OFFSET_MAX
-    noted = {one.directory: one.noted for one in (*log.others, log)}
-    return lambda file: cleaners.of(name, [noted.get(file.directory, log.noted)])
-
-
 def stretches(
-    log: PartitionLog,
-    start: int,
-    end: int,
-    transactions: Committed | None,
-    cleaned: Callable[[SegmentFile], int],
+    log: PartitionLog, start: int, end: int, transactions: Committed | None
 ) -> Iterator[Split]:
-    """A stretch of each segment with offsets from `start` up to `end`. `cleaned` returns the offset
-    up to which a cleaner has cleaned."""
+    """A stretch of each segment with offsets from `start` up to `end`."""
     for file in log.segments:
         if file.next_offset <= start:
             continue
@@ -261,7 +234,7 @@ def stretches(
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
         yield replace(
-            whole_split(log, file, cleaned),
+            whole_split(log, file),
             start=first,
             end=last,
             first_offset=start,

@@ -6,7 +6,7 @@ earlier such record.
 
 Not here: the use of the result (planner.py)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from typing import NamedTuple
 
@@ -31,17 +31,14 @@ class Moment(NamedTuple):
     start: int | None
 
 
-def first_since(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
-    """The first record that is not older than a timestamp, in milliseconds. `cleaned`: how far a
-    cleaner has cleaned a copy of the log.
+def first_since(log: PartitionLog, timestamp: int) -> Moment:
+    """The first record that is not older than a timestamp, in milliseconds.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
-    return _indexed(log, timestamp, cleaned) or _searched(log, timestamp, cleaned)
+    return _indexed(log, timestamp) or _searched(log, timestamp)
 
 
-def _indexed(
-    log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]
-) -> Moment | None:
+def _indexed(log: PartitionLog, timestamp: int) -> Moment | None:
     """The result by the time indexes of the leader's copy. None: the indexes or the copy may lack
     records."""
     with suppress(CorruptRecordsError):
@@ -56,15 +53,15 @@ def _indexed(
                 if found is not None:
                     return Moment(found, found)
             hides_more = is_last(file) and known_end(file, file.base_offset) == OFFSET_MAX
-            if hides_more or is_incomplete(file, cleaned):
+            if hides_more or is_incomplete(file):
                 return None
         return Moment(None, None)
     return None
 
 
-def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
+def _searched(log: PartitionLog, timestamp: int) -> Moment:
     absent: int | None = None  # the first offset of the current gap, if no record followed it yet
-    for piece in whole_log(log, log.start_offset, cleaned):
+    for piece in whole_log(log, log.start_offset):
         if piece.state is State.MISSING:
             absent = piece.start if absent is None else absent
         elif piece.state is State.WHOLE:

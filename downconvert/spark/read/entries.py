@@ -190,7 +190,7 @@ class Entries:
         absent = yield from self._from_copies(start, until)
         if not absent:
             return
-        known = cleaned_until(file, after, split.cleaned, self.records.batches())
+        known = cleaned_until(file, after, self.records.batches())
         for first, last in ((max(first, known), last) for first, last in absent if last > known):
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
@@ -358,7 +358,6 @@ def _split_of(piece: Stretch, split: Split) -> Split:
         is_cut=False,
         is_verified=True,
         copies=(),
-        copies_cleaned=(),
     )
 
 

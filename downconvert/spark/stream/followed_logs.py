@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import StoredBoundaries
 from downconvert.spark.logs.checkpoints import leader_epochs
-from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
@@ -35,7 +34,7 @@ from downconvert.spark.logs.trees import find_partitions, is_elsewhere
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, missing_from
-from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
+from downconvert.spark.plan.planner import start_of, stretches
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.parallel import in_parallel
@@ -159,15 +158,13 @@ class FollowedLog:
         def end_once(file: SegmentFile) -> int:
             return self._once([file], ("end", file), partial(end_of, file))
 
-        cleaned = cleaned_of(self._log, self._options, CleanerPoints())
-        missing = partial(missing_from, self._log, cleaned)
+        missing = partial(missing_from, self._log)
         return first_gap(self._log.segments, start, end, since, end_once, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
         """The splits with the offsets from `start` up to `end`."""
         transactions = self._committed() if self._options.committed else None
-        cleaned = cleaned_of(self._log, self._options, CleanerPoints())
-        yield from stretches(self._log, start, end, transactions, cleaned)
+        yield from stretches(self._log, start, end, transactions)
 
     def _look(self) -> Tail:
         """Reads the last batch, unless it was read before."""
@@ -191,8 +188,7 @@ class FollowedLog:
         limit = limit if limit < self.end_offset else OFFSET_MAX
         if limit not in self._transactions:
             log = self._log
-            cleaned = cleaned_of(log, self._options, CleanerPoints())
-            make = partial(committed_of, log, cleaned, limit)
+            make = partial(committed_of, log, limit)
             # The end of a log identifies its batches, but not those of further copies.
             others = [file for other in log.others for file in other.segments]
             key = "committed", log, self._tail, limit
@@ -260,6 +256,7 @@ class FollowedLogs:
                 options.data_keys,
                 self._cache,
                 lambda name: options.takes(*name),
+                options.is_compacted,
             )
         except FileNotFoundError:
             if not self._were_found or not is_final:

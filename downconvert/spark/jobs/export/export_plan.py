@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.logs.completeness import behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
@@ -20,7 +19,7 @@ from downconvert.spark.logs.stored_headers import last_batch
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
-from downconvert.spark.plan.planner import cleaned_of, offsets_of
+from downconvert.spark.plan.planner import offsets_of
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 
@@ -163,8 +162,7 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
             is_sound = settings.skip_damaged or not is_damaged_after(last, end)
     end = max(log.start_offset, end)
     if settings.committed:
-        cleaned = cleaned_of(log, settings.selected(), CleanerPoints())
-        end = min(end, committed_of(log, cleaned, limit).end)
+        end = min(end, committed_of(log, limit).end)
     return end, is_sound
 
 

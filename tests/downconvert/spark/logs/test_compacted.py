@@ -16,7 +16,7 @@ def shows_a_cleaner(*batches: bytes) -> bool:
     """Whether a segment of these batches is one that a cleaner has cleaned."""
     data = b"".join(batches)
     file = SegmentFile("absent/a-0", 0, State.LIVE, len(data), END)
-    found = cleaned_until(file, 20, 0, MemoryRecords(data).batches())
+    found = cleaned_until(file, 20, MemoryRecords(data).batches())
     assert found in (20, END)
     return found == END
 

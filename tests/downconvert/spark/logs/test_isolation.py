@@ -57,8 +57,8 @@ def test_indexes_and_batches_give_the_same_transactions(real: Path) -> None:
             continue
         name, _, number = directory.name.rpartition("-")
         log = read_partition(TopicPartition(name, int(number)), str(directory))
-        by_index = committed_of(log, lambda _: 0)
-        aborted, after = followed(log, 0, lambda _: 0)
+        by_index = committed_of(log)
+        aborted, after = followed(log, 0)
         assert min((one.first_offset for one in after), default=OFFSET_MAX) == by_index.end
         ours = {(t.producer_id, t.first_offset, t.last_offset) for t in aborted}
         assert ours == {(t.producer_id, t.first_offset, t.last_offset) for t in by_index.aborted}
@@ -97,7 +97,7 @@ def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
     elif snapshot == "damaged":
         path.write_bytes(b"noise")
     (log,) = find_partitions([str(packed(directory.parent) if is_elsewhere else directory.parent)])
-    assert committed_of(log, lambda _: 0).end == 1
+    assert committed_of(log).end == 1
 
 
 @pytest.mark.parametrize("has_snapshot", [False, True])
@@ -115,7 +115,7 @@ def test_a_transaction_behind_damage_is_open(tmp_path: Path, has_snapshot: bool)
     if has_snapshot:
         (tmp_path / "a-0" / file_name(5, Kind.SNAPSHOT)).write_bytes(b"noise")
     (log,) = find_partitions([str(tmp_path)])
-    assert committed_of(log, lambda _: 0).end == 3
+    assert committed_of(log).end == 3
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -280,7 +280,7 @@ def test_a_transaction_that_was_open_before_the_log_begins_ends_it_where_it_begi
     indexed_segment(logs / "a-0", 0, batch(0), batch(1, 2, **fields), batch(3), batch(4))
     (logs / "log-start-offset-checkpoint").write_text("0\n1\na 0 3\n")
     (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
-    assert committed_of(log, lambda _: 0).end == 3
+    assert committed_of(log).end == 3
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -337,7 +337,7 @@ def test_aborts_in_tiered_storage_count_if_the_high_watermark_is_behind_them(
         checkpoint = tmp_path / "both" / "b1" / "replication-offset-checkpoint"
         checkpoint.write_text(f"0\n1\na 0 {high_watermark}\n")
         (log,) = find_partitions([str(tmp_path / "both")])
-        found = committed_of(log, lambda _: 0, high_watermark)
+        found = committed_of(log, high_watermark)
         assert found.end == (OFFSET_MAX if high_watermark == 4 else 1), high_watermark
         options = {"isolation": "read_committed", "stopAtHighWatermark": "true"}
         assert [row["offset"] for row in rows(tmp_path / "both", **options)] == wanted

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.spark.logs.compacted import with_cleaned
 from downconvert.spark.logs.outcomes import followed
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
@@ -26,7 +27,7 @@ def outcome(
 ) -> tuple[Ended, Ended]:
     """Aborted and open transactions: producer, first and last offset."""
     (log,) = find_partitions([str(path)])
-    aborted, left = followed(log, start, lambda _: cleaned, known)
+    aborted, left = followed(with_cleaned(log, cleaned), start, known)
     found = [[(one.producer_id, one.first_offset, one.last_offset) for one in aborted]]
     assert all(one.last_offset == 2**63 - 1 for one in left)
     return found[0], [(one.producer_id, one.first_offset, 0) for one in left]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from downconvert.spark.logs.compacted import with_cleaned
 from downconvert.spark.logs.completeness import State, Stretch
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.whole_log import whole_log
@@ -21,7 +22,7 @@ HOW = st.sampled_from(["sound", "sound", "body", "header"])
 
 def walk(path: Path, start: int = 0, cleaned: int = 0) -> list[Stretch]:
     (log,) = find_partitions([str(path)])
-    return list(whole_log(log, start, lambda _: cleaned))
+    return list(whole_log(with_cleaned(log, cleaned), start))
 
 
 def copy_of(path: Path, how: list[str]) -> None:

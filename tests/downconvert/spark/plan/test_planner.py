@@ -12,12 +12,11 @@ import pytest
 from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import MissingOffsetsError
-from downconvert.spark.logs.compacted import CleanerPoints
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.splits import OPEN_COST, Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
-from downconvert.spark.plan.planner import cleaned_of, partitions, plan, start_of, whole_logs
+from downconvert.spark.plan.planner import partitions, plan, start_of, whole_logs
 from downconvert.storage.names import OFFSET_MAX, State
 from tests.downconvert.spark.reading import packed, parsed, partition, reader, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
@@ -128,17 +127,14 @@ def test_each_copy_was_cleaned_as_far_as_its_own_broker_says(tmp_path: Path) -> 
     for broker, cleaned in (("b1", 5), ("b2", 9)):
         partition(tmp_path / broker, batch(*range(12)), "t-0")
         (tmp_path / broker / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {cleaned}\n")
-    options = parsed(tmp_path)
-    (log,) = partitions(options)
-    cleaned_until = cleaned_of(log, options, CleanerPoints())
-    found = {
-        Path(file.directory).parent.name: cleaned_until(file)
-        for copy in (log, *log.others)
-        for file in copy.segments
-    }
-    assert found == {"b1": 5, "b2": 9}
-    declared = cleaned_of(log, parsed(tmp_path, compacted="t*"), CleanerPoints())
-    assert declared(log.segments[0]) == OFFSET_MAX
+    for options, expected in (({}, (5, 9)), ({"compacted": "t*"}, (OFFSET_MAX, OFFSET_MAX))):
+        (log,) = partitions(parsed(tmp_path, **options))
+        found = {
+            Path(file.directory).parent.name: file.cleaned
+            for copy in (log, *log.others)
+            for file in copy.segments
+        }
+        assert found == dict(zip(("b1", "b2"), expected, strict=True))
 
 
 def test_segments_that_hold_nothing_of_it_are_not_read(directory: Path) -> None:

@@ -7,14 +7,12 @@ The tasks on both sides of a boundary verify it by the same rule (opening.py).
 
 Not here: where to cut (splits.py)."""
 
-from bisect import bisect_left
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from downconvert.storage.errors import StorageError
-from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.names import Kind
 from downconvert.storage.segments.rising import may_have
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
@@ -23,108 +21,23 @@ from records.checksum import verify_checksum
 from records.formats import V2
 from records.units import MiB
 
+from .index_tables import OFFSET_ENTRY, index_bytes, table_of
 from .segment_files import SegmentFile
 
 # The number of entries of a damaged index that are tried for one cut.
 TRIES: Final = 16
 
 RECORD_SIZE_MAX: Final = MiB  # bytes of a record that is read for its offset
-# By default, no broker lets an index grow larger.
-INDEX_SIZE_MAX: Final = 10 * MiB
-ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
 def boundaries_of(file: SegmentFile) -> "Boundaries":
-    """The boundaries known to a segment's index, for planning. StoreError: the index cannot be
-    read."""
-    return StoredBoundaries(file) if file.blobs else MountedBoundaries(file)
+    """The boundaries known to a segment's index, for planning. They are verified in a log on this
+    machine. OSError, StoreError: the index cannot be read."""
+    return Boundaries(file, None if file.blobs else file.open().slice(0, file.size))
 
 
-class MountedBoundaries:
-    """The batch boundaries of a mounted segment, verified in its log."""
-
-    __slots__ = ("_index", "_segment", "_size")
-
-    def __init__(self, file: SegmentFile) -> None:
-        self._segment = file.open()
-        self._size = file.size
-        self._index: OffsetIndex | None = None
-        try:
-            path = self._segment.path(Kind.OFFSET_INDEX)
-            self._index = OffsetIndex.open(path, file.base_offset)
-        except (OSError, StorageError):
-            self._index = None
-
-    @property
-    def exist(self) -> bool:
-        """Whether any boundary is known."""
-        return self._index is not None and len(self._index) > 0
-
-    def from_position(self, position: int, tries: int | None = None) -> int | None:
-        """The first boundary at or after a position; None: none is known."""
-        index = self._index
-        if index is None or not index.file.is_whole():
-            return None
-        first = bisect_left(range(len(index)), position, key=lambda slot: index.entry(slot)[1])
-        last = len(index) if tries is None else min(len(index), first + tries)
-        for slot in range(first, last):
-            offset, noted = index.entry(slot)
-            found = self._verified(offset)
-            if found < position and self._is_before_damage(noted, offset):
-                found = noted
-            if found >= max(position, 1):  # a damaged index may have positions below
-                return found if found < self._size else None
-        return None
-
-    def before_offset(self, offset: int) -> int:
-        """A boundary at or before the batch that holds an offset, close to it."""
-        found = self._verified(offset)
-        if self._index is not None and self._index.file.is_whole():
-            entry, noted = self._index.lookup(offset)
-            if found < noted and self._is_before_damage(noted, entry):
-                found = noted
-        return 0 if is_beyond(self._segment.slice(0, self._size), found, offset) else found
-
-    def after_offset(self, offset: int) -> int | None:
-        """A boundary after every batch with offsets below `offset`; None: none is known.
-
-        Versions of Kafka differ in which offset of a batch an entry has
-        (storage/indexes/offset_index.py). In all of them the second entry from `offset` on is
-        after it."""
-        index = self._index
-        if index is None or not index.file.is_whole():
-            return None
-        slot = bisect_left(range(len(index)), offset, key=lambda slot: index.entry(slot)[0]) + 1
-        if slot >= len(index):
-            return None
-        found = self.from_position(index.entry(slot)[1], TRIES)
-        if found is None or is_before(self._segment.slice(0, self._size), found, offset):
-            return None
-        return found
-
-    def close(self) -> None:
-        if self._index is not None:
-            self._index.close()
-            self._index = None
-        self._segment.release()
-
-    def _is_before_damage(self, position: int, entry: int) -> bool:
-        return 0 < position < self._size and begins_batch(
-            self._segment.slice(0, self._size), position, entry
-        )
-
-    def _verified(self, offset: int) -> int:
-        """The verified position at which the index finds an offset; 0 if its entries lead to no
-        batch."""
-        try:
-            return self._segment.slice_from(offset, self._size).origin
-        except (StorageError, CorruptRecordsError):
-            return 0
-
-
-class StoredBoundaries:
-    """The boundaries of a segment that is not mounted: hints, or verified if there are records. Its
-    methods are those of `MountedBoundaries`."""
+class Boundaries:
+    """The batch boundaries of a segment: hints, or verified if its records are given."""
 
     def __init__(self, file: SegmentFile, records: Records | None = None) -> None:
         self._base = file.base_offset
@@ -134,9 +47,11 @@ class StoredBoundaries:
 
     @property
     def exist(self) -> bool:
+        """Whether any boundary is known."""
         return len(self._positions) > 0
 
     def from_position(self, position: int, tries: int | None = None) -> int | None:
+        """The first boundary at or after a position; None: none is known."""
         first = int(np.searchsorted(self._positions, position))
         last = len(self._positions) if tries is None else min(len(self._positions), first + tries)
         for slot in range(first, last):
@@ -146,6 +61,7 @@ class StoredBoundaries:
         return None
 
     def before_offset(self, offset: int) -> int:
+        """A boundary at or before the batch that holds an offset, close to it."""
         last = int(np.searchsorted(self._offsets, offset, side="right"))
         found = self.before_position(int(self._positions[last - 1])) if last else 0
         is_late = self._records is not None and is_beyond(self._records, found, offset)
@@ -160,21 +76,22 @@ class StoredBoundaries:
         return 0
 
     def after_offset(self, offset: int) -> int | None:
-        # See MountedBoundaries.after_offset.
+        """A boundary after every batch with offsets below `offset`; None: none is known.
+
+        Versions of Kafka differ in which offset of a batch an entry has
+        (storage/indexes/offset_index.py). In all of them the second entry from `offset` on is
+        after it."""
         slot = int(np.searchsorted(self._offsets, offset)) + 1
         if slot >= len(self._positions):
             return None
-        return self.from_position(int(self._positions[slot]), TRIES)
-
-    def close(self) -> None:
-        """Does nothing: no file is open."""
+        found = self.from_position(int(self._positions[slot]), TRIES)
+        if found is None or self._records is None:
+            return found
+        return None if is_before(self._records, found, offset) else found
 
     def _is_one(self, slot: int) -> bool:
         position, entry = int(self._positions[slot]), int(self._offsets[slot])
         return self._records is None or begins_batch(self._records, position, entry)
-
-
-Boundaries: TypeAlias = MountedBoundaries | StoredBoundaries
 
 
 def begins_batch(records: Records, position: int, entry: int | None = None) -> bool:
@@ -238,14 +155,11 @@ def first_offset(records: Records, header: BatchHeader, size_max: int | None = N
 def _entries(file: SegmentFile) -> tuple[Any, Any]:
     """Offsets and positions of the index entries, up to the first that is not in order: the rest of
     the index was preallocated, or is damaged."""
-    blob = file.blob(Kind.OFFSET_INDEX)
-    if blob is None or file.is_gzipped or not 0 < blob.size <= INDEX_SIZE_MAX:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    try:
-        data = blob.read()
-    except (FileNotFoundError, StorageError):
-        data = b""
-    table = np.frombuffer(data[: len(data) // ENTRY.itemsize * ENTRY.itemsize], ENTRY)
+    data = b""
+    if not file.is_gzipped:
+        with suppress(OSError, StorageError):
+            data = index_bytes(file, Kind.OFFSET_INDEX)
+    table = table_of(data, OFFSET_ENTRY)
     offsets = table["offset"].astype(np.int64) + file.base_offset
     positions = table["position"].astype(np.int64)
     rising = (np.diff(positions) > 0) & (np.diff(offsets) > 0)

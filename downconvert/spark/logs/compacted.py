@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, pairwise, takewhile
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,13 +21,11 @@ from downconvert.storage.names import Kind
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.formats import V2
 
+from .index_tables import OFFSET_ENTRY, TIME_ENTRY, index_bytes, table_of
 from .segment_files import PartitionLog, SegmentFile
 
 # A broker always compacts these topics.
 COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
 
 
 def with_cleaned(log: PartitionLog, until: int) -> PartitionLog:
@@ -89,19 +86,12 @@ def is_indexed_beyond(file: SegmentFile, end: int) -> bool:
     return len(times) > 0 and file.base_offset + int(times[-1]["offset"]) >= end
 
 
-def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.ndarray":
+def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> Any:
     """The entries of an index up to the first that is not in order; empty if there is no index."""
     data = b""
     with suppress(OSError, StorageError):
-        if file.blobs:
-            blob = file.blob(kind)
-            if blob is not None and 0 < blob.size <= INDEX_SIZE_MAX:
-                data = blob.read()
-        else:
-            path = Path(file.location(kind))
-            if path.stat().st_size <= INDEX_SIZE_MAX:
-                data = path.read_bytes()
-    table = np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)
+        data = index_bytes(file, kind)
+    table = table_of(data, entry)
     keys = table[entry.names[0]].astype(np.int64)  # type: ignore[index]
     falling = np.flatnonzero(np.diff(keys) <= 0)
     table = table[: falling[0] + 1] if len(falling) else table

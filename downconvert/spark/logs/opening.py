@@ -17,39 +17,29 @@ from downconvert.storage.segments.segment import Segment
 from records import FileRecords, Records
 from records.files.file_records import SharedFile
 
-from .boundaries import (
-    Boundaries,
-    MountedBoundaries,
-    StoredBoundaries,
-    begins_batch,
-    is_before,
-    is_beyond,
-)
+from .boundaries import Boundaries, begins_batch, is_before, is_beyond
 from .segment_files import SegmentFile
 from .splits import Split
 
 
 @dataclass(slots=True)
 class OpenedSegment:
-    """The records of a segment, and the positions between which a task reads them."""
+    """The records of a segment, and the positions between which a task reads them. `look`: the same
+    records, for reading a few bytes."""
 
     records: Records
     start: int
     end: int
-    _make_boundaries: Callable[[], Boundaries]
-    _close: Callable[[], None]
+    file: SegmentFile
+    look: Records
+    close: Callable[[], None]
     _boundaries: Boundaries | None = None
 
     def boundaries(self) -> Boundaries:
         """The boundaries known to the segment's index."""
         if self._boundaries is None:
-            self._boundaries = self._make_boundaries()
+            self._boundaries = Boundaries(self.file, self.look)
         return self._boundaries
-
-    def close(self) -> None:
-        self._close()
-        if self._boundaries is not None:
-            self._boundaries.close()
 
 
 def opened(split: Split) -> OpenedSegment:
@@ -66,9 +56,7 @@ def _mounted(split: Split) -> OpenedSegment:
     if segment.size < file.size or _is_replaced(file, segment):
         raise SegmentChangedError(file.path)
     records = segment.slice(0, file.size)
-    return OpenedSegment(
-        records, split.start, split.end, lambda: MountedBoundaries(file), segment.release
-    )
+    return OpenedSegment(records, split.start, split.end, file, records, segment.release)
 
 
 def _is_replaced(file: SegmentFile, segment: Segment) -> bool:
@@ -87,9 +75,7 @@ def _inflated(split: Split) -> OpenedSegment:
     descriptor.name = log.name
     records = FileRecords(descriptor, 0, descriptor.seek(0, 2))
     start, end = (split.start, split.end) if split.is_verified else (0, records.size)
-    return OpenedSegment(
-        records, start, end, lambda: StoredBoundaries(file, records), records.close
-    )
+    return OpenedSegment(records, start, end, file, records, records.close)
 
 
 def _stored(split: Split) -> OpenedSegment:
@@ -99,9 +85,7 @@ def _stored(split: Split) -> OpenedSegment:
     try:
         records = RangeRecords(blocks, 0, file.size)
         look = RangeRecords(Direct(blocks), 0, file.size)
-        found = OpenedSegment(
-            records, split.start, split.end, lambda: StoredBoundaries(file, look), blocks.close
-        )
+        found = OpenedSegment(records, split.start, split.end, file, look, blocks.close)
         hints = found.boundaries
         if split.is_verified:
             return found

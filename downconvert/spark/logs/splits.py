@@ -10,7 +10,6 @@ batch is not safe either: a match, even with a valid checksum, may be inside a r
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -79,16 +78,16 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
     if whole.size <= size_max and not is_narrower:
         yield whole
         return
-    with closing(boundaries_of(file)) as boundaries:
-        if is_narrower:
-            start, end = around(boundaries, file, whole.first_offset, whole.end_offset)
-            whole = replace(whole, start=start, end=end)
-        start, is_followed = whole.start, True
-        while is_followed:  # at least once: other copies may have the offsets of an empty segment
-            end = _cut(boundaries, start + size_max, whole)
-            is_cut, is_followed = start > whole.start, end < whole.end
-            yield replace(whole, start=start, end=end, is_cut=is_cut, is_followed=is_followed)
-            start = end
+    boundaries = boundaries_of(file)
+    if is_narrower:
+        start, end = around(boundaries, file, whole.first_offset, whole.end_offset)
+        whole = replace(whole, start=start, end=end)
+    start, is_followed = whole.start, True
+    while is_followed:  # at least once: other copies may have the offsets of an empty segment
+        end = _cut(boundaries, start + size_max, whole)
+        is_cut, is_followed = start > whole.start, end < whole.end
+        yield replace(whole, start=start, end=end, is_cut=is_cut, is_followed=is_followed)
+        start = end
 
 
 def around(boundaries: Boundaries, file: SegmentFile, start: int, end: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from downconvert.storage.segments.rising import Rising, below
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.files.file_records import SharedFile
 
-from .boundaries import StoredBoundaries
+from .boundaries import Boundaries
 from .segment_files import PartitionLog, SegmentFile
 
 
@@ -44,7 +44,7 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
             if file.size <= LOOK_SIZE:  # one request reads all of it
                 yield look.batches()
                 return
-            hints = StoredBoundaries(file, look)
+            hints = Boundaries(file, look)
             start = hints.before_position(hints.before_offset(offset))
             ranges = look if start else RangeRecords(blocks, 0, file.size)
             yield ranges.slice(start, file.size - start).batches()

@@ -5,7 +5,6 @@ Only names, sizes and index entries are read, except for bounds by time or by tr
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import chain, groupby
@@ -248,6 +247,5 @@ def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
     later, because it requests the index anyway."""
     first, last = 0, file.size
     if (start > file.base_offset or end < file.next_offset) and not file.blobs:
-        with closing(boundaries_of(file)) as boundaries:
-            first, last = around(boundaries, file, start, end)
+        first, last = around(boundaries_of(file), file, start, end)
     return first, last

@@ -4,13 +4,12 @@ damaged one would leave out records that are not older than a timestamp.
 Not here: the lookup (times.py, planner.py)."""
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from downconvert.spark.logs.compacted import TIME_ENTRY
 from downconvert.spark.logs.completeness import is_last
+from downconvert.spark.logs.index_tables import TIME_ENTRY, index_bytes, table_of
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
 from downconvert.storage.names import Kind
@@ -68,17 +67,10 @@ def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool)
 
 def _entries(file: SegmentFile) -> Any:
     """The entries of a time index; empty if there is no index; None if it is damaged."""
-    try:
-        if file.blobs:
-            blob = file.blob(Kind.TIME_INDEX)
-            data = b"" if blob is None or not blob.size else blob.read()
-        else:
-            data = Path(file.location(Kind.TIME_INDEX)).read_bytes()
-    except FileNotFoundError:
-        data = b""
+    data = index_bytes(file, Kind.TIME_INDEX)
     if len(data) % TIME_ENTRY.itemsize:
         return None
-    table = np.frombuffer(data, TIME_ENTRY)
+    table = table_of(data, TIME_ENTRY)
     times, offsets = table["timestamp"].astype(np.int64), table["offset"].astype(np.int64)
     used = np.flatnonzero((times != 0) | (offsets != 0))
     count = int(used[-1]) + 1 if len(used) else 0  # the rest was preallocated

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from downconvert.spark.logs.attempts import attempted
-from downconvert.spark.logs.boundaries import StoredBoundaries
+from downconvert.spark.logs.boundaries import Boundaries
 from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
@@ -293,7 +293,7 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
         return _cut_by_headers(file, offset, bytes_max)
     with closing(Blocks(file.blob_of_log, file.size)) as blocks:
         look = RangeRecords(Direct(blocks), 0, file.size)
-        hints = StoredBoundaries(file, look)
+        hints = Boundaries(file, look)
         first = hints.before_position(hints.before_offset(offset))
         if not hints.exist or file.size - first <= bytes_max:
             return file.next_offset, file.size - first

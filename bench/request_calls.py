@@ -1,7 +1,8 @@
 """How many Python functions does one small request call, and in how many files?
 
 A server runs in this process, and its threads count the calls for the requests of
-`bench.small_fetches`: one at a time on one connection, after others of the same kind. Some work is
+`bench.small_fetches`: one at a time on one connection, after others of the same kind. The calls of
+a request begin with its arrival, and end when the server waits in its selector again. Some work is
 done every few milliseconds, such as checking files for changes. On a busy machine, more requests
 include such work. The figure is for a request without it, so a test can set a limit.
 
@@ -9,6 +10,7 @@ include such work. The figure is for a request without it, so a test can set a l
 
 Not here: the CPU time of a request (small_fetches.py)."""
 
+import selectors
 import sys
 import tempfile
 import threading
@@ -18,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
+from threading import get_ident
+from time import sleep
 from types import FrameType
 from typing import Any, Final
 
@@ -34,10 +38,12 @@ from .servers.draining import Address, Wire
 from .servers.small_requests import FETCHED, KINDS, Kind, Need
 from .servers.small_servers import create_written
 
+WAITED: Final = 0.0001  # seconds between two looks at the threads
 WARM_UP: Final = 50  # requests before they are counted
 COUNT: Final = 100  # requests that are counted
 FEWEST: Final = 0.05  # the share of requests with fewer calls than the reported one
 SERVING: Final = ("network-", "converting-")  # the prefixes of threads' names
+WAIT: Final = f"{selectors.DefaultSelector.__name__}.select"  # the last call before a thread waits
 SERVED: Final = tuple(kind for kind in KINDS if kind.needs is not Need.CLUSTER)
 
 Function = tuple[str, str]  # its file and its name
@@ -72,6 +78,7 @@ class Counting:
     def __init__(self, threads: tuple[str, ...] = SERVING) -> None:
         self._is_on = False
         self._functions: Counter[Function] = Counter()
+        self._is_waiting: dict[int, bool] = {}  # by thread, if it has a selector
         self._threads = threads
         threading.setprofile(self._begin)
 
@@ -81,20 +88,33 @@ class Counting:
         sys.setprofile(self._count if serves else None)
 
     def _count(self, frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and self._is_on:
-            code = frame.f_code
+        if event != "call":
+            return
+        code, thread = frame.f_code, get_ident()
+        if code.co_qualname == WAIT:
+            self._is_waiting[thread] = True
+        elif thread in self._is_waiting:
+            self._is_waiting[thread] = False
+        if self._is_on:
             self._functions[code.co_filename, code.co_qualname] += 1
 
     def calls(self, request: str, ask: Callable[[], object], count: int = COUNT) -> Calls:
         """The calls of a request that is sent `count` times."""
         requests = []
+        self._wait()
         self._is_on = True
         for _ in range(count):
+            self._functions = Counter()
             ask()
+            self._wait()
             requests.append(self._functions)
-            self._functions = Counter()  # the last calls of a request count towards the next one
         self._is_on = False
         return Calls(request, sorted(requests, key=Counter.total)[int(FEWEST * count)])
+
+    def _wait(self) -> None:
+        """Returns when all threads with a selector wait in it."""
+        while not all(self._is_waiting.copy().values()):
+            sleep(WAITED)
 
     @staticmethod
     def stop() -> None:

@@ -251,8 +251,9 @@ class Broker(BrokerState):
         self.metrics.finished(exchange, now)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
-        if exchange.send is not None and exchange.send.records:
-            exchange.send.close()
+        send = exchange.send
+        if send is not None and send.sent < send.size:  # else its records have released all
+            send.close()
 
     # --- deadlines and turns
 

@@ -77,10 +77,12 @@ class ResponseSend:
                     self.sent = channel.send(data, MSG_MORE if more else 0)
                 except BlockingIOError:
                     return 0
-                if self.records or self.sent < self.size:
-                    self._skip(self.sent)
-                else:
+                if self.sent == self.size:
                     self._next = len(self._parts)
+                    for send in self.records:
+                        send.skip(send.size)  # type: ignore[attr-defined]  # it has `copy_to`
+                else:
+                    self._skip(self.sent)
                 return self.sent
         return write_all(partial(self._write_part, channel), budget)
 
@@ -111,12 +113,7 @@ class ResponseSend:
         return buffer[:at]
 
     def _skip(self, written: int) -> None:
-        """Skips the first `written` bytes, which were written from a copy."""
-        if written == self.size:
-            self._next = len(self._parts)
-            for send in self.records:
-                send.skip(send.size)  # type: ignore[attr-defined]  # it has `copy_to`
-            return
+        """Skips the first `written` bytes, but not all, which were written from a copy."""
         for part in self._parts:
             size = _size(part)
             if isinstance(part, bytearray):

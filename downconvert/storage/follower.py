@@ -88,6 +88,8 @@ class Follower:
         "start_offset",
     )
 
+    reason: str | None = None  # a reader does not notice that a disk fails
+
     def __init__(self, path: Path, open_files: OpenFiles) -> None:
         self._path = path
         self._open_files = open_files
@@ -103,10 +105,6 @@ class Follower:
         self.snapshots: list[int] = []
         self.start_offset = self.end_offset = 0
         self.refresh()
-
-    @property
-    def reason(self) -> None:
-        """Always None: a reader does not notice that a disk fails."""
 
     @property
     def damage(self) -> CorruptRecordsError | None:

@@ -4,18 +4,18 @@ from typing import Final
 
 import pytest
 
-from bench.request_calls import SERVED, Calls, measure
+from bench.request_calls import SERVED, WAIT, Calls, measure
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 83,
-    "Fetch v11 lz4": 83,
-    "Fetch v2 none": 131,
-    "Fetch v2 lz4": 131,
-    "ApiVersions": 35,
-    "Metadata": 43,
-    "Heartbeat": 51,  # with four of the clock, which the one network thread keeps
-    "OffsetCommit": 104,
-    "Produce": 108,
+    "Fetch v11 none": 74,
+    "Fetch v11 lz4": 74,
+    "Fetch v2 none": 120,
+    "Fetch v2 lz4": 120,
+    "ApiVersions": 30,
+    "Metadata": 36,
+    "Heartbeat": 40,
+    "OffsetCommit": 81,
+    "Produce": 85,
 }
 
 
@@ -28,3 +28,10 @@ def measured() -> dict[str, Calls]:
 def test_a_small_request_calls_few_functions(kind: str, measured: dict[str, Calls]) -> None:
     found = measured[kind]
     assert 0 < found.calls <= CALLS_MAX[kind], found.functions.most_common(30)
+
+
+def test_the_calls_of_a_request_end_when_its_server_waits(measured: dict[str, Calls]) -> None:
+    """They are in the order of their first calls, and the wait is called once."""
+    last = {kind: list(found.functions)[-1] for kind, found in measured.items()}
+    assert {name for _, name in last.values()} == {WAIT}
+    assert {found.functions[last[kind]] for kind, found in measured.items()} == {1}

@@ -28,7 +28,7 @@ from downconvert.protocol.fetch_versions import (
     known_code,
 )
 from downconvert.protocol.schemas import Message
-from downconvert.serving.conversions import is_enabled, names_of, zstd_recode
+from downconvert.serving.conversions import names_of, zstd_recode
 from downconvert.serving.fetch_assembly import error_code_of
 from records import RecordsError
 from records.files.zero_copy import ZeroCopySend
@@ -167,8 +167,10 @@ class FetchReader:
         """The topic and the partition. Raises ApiError if they are missing, or may not be read."""
         if self._access is not None and not self._may_read(asked.topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        topic = self._broker.topics.find(asked.topic)
-        if topic is None and isinstance(asked.topic, bytes):
+        topics = self._broker.topics
+        if isinstance(asked.topic, str):
+            topic = topics.by_name.get(asked.topic)
+        elif (topic := topics.by_id(asked.topic)) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = None if topic is None else topic.partitions.get(asked.index)
         if topic is None or partition is None:
@@ -260,7 +262,7 @@ class FetchReader:
                 is_follower=request.is_follower,
                 is_committed=request.is_committed,
             )
-        may_convert = is_enabled(topic.config)
+        may_convert = topic.may_convert
         broker, exchange = self._broker, self._exchange
         config, client, cache = broker.config, exchange.client, broker.conversion_cache
         reader = Reader(broker.planning_slots, client.id, exchange.wake, cache)

@@ -89,6 +89,8 @@ class BrokerLink:
             reaching = self._broker.reach(self._session.identity.credentials)
             self._upstream = await self.while_waiting(reaching)
             self._upstream.stream.on_end = self.on_end
+            session = self._session
+            self._upstream.client_id_of = lambda: session.full_client_id
             self._passing.reach(self._upstream)
             known = self._cached_versions
             if known is not None and self._upstream.take_api_versions().api_keys != known.api_keys:

@@ -59,7 +59,9 @@ class TranslatedFetches:
             return False
         if translation.repeated is None:
             assert isinstance(translation.step, Ask)
-            session.remember(whole, translation.step, framed)
+            session.remember(
+                whole, translation.step, partial(framed, client_id=session.full_client_id)
+            )
         return True
 
     def take(self, data: memoryview, upstream: Upstream) -> memoryview | bytearray | None:

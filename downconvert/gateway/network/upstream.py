@@ -49,7 +49,7 @@ class Upstream:
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
-        *("address", "api_versions", "api", "name", "on_answer", "stream"),
+        *("address", "api_versions", "api", "client_id_of", "name", "on_answer", "stream"),
     )
 
     def __init__(
@@ -66,6 +66,8 @@ class Upstream:
         self.api_versions: Message | None = None  # the broker's answer to ASK_API_VERSIONS
         self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
         self.api = OTHER  # an API's name or OTHER, for metrics
+        # The client id of requests: that of the client, once the connection is a client's.
+        self.client_id_of: Callable[[], str | None] = lambda: OWN_CLIENT_ID
         self._pool = pool
         self._budget = budget  # for answers kept in memory
         self._request_timeout = config.limits.request_timeout
@@ -92,7 +94,7 @@ class Upstream:
     def write(self, ask: Ask) -> int:
         """As `send`, for callers that drain afterwards or have checked `is_writable`."""
         correlation_id = self.next_id()
-        self.stream.send(framed(ask, correlation_id))
+        self.stream.send(framed(ask, correlation_id, self.client_id_of()))
         return correlation_id
 
     def take_api_versions(self) -> Message:
@@ -184,9 +186,9 @@ class Upstream:
         self.stream.close()
 
 
-def framed(ask: Ask, correlation_id: int = 0) -> bytearray:
+def framed(ask: Ask, correlation_id: int = 0, client_id: str | None = OWN_CLIENT_ID) -> bytearray:
     """A request of the gateway's own, with its length."""
-    frame = ask.frame(correlation_id, OWN_CLIENT_ID)
+    frame = ask.frame(correlation_id, client_id)
     return bytearray(LENGTH.pack(len(frame)) + frame)
 
 

@@ -59,7 +59,7 @@ class Session:
     __slots__ = (  # thousands of idle connections exist
         *("_client", "_cluster", "_login", "_read", "_relay", "_seen", "_tls", "_translator"),
         *("_versions", "address", "advertised", "answer_size", "api", "begun", "client_id"),
-        *("identity", "passed", "repeated", "rule", "shared", "software"),
+        *("full_client_id", "identity", "passed", "repeated", "rule", "shared", "software"),
     )
 
     def __init__(
@@ -78,6 +78,7 @@ class Session:
         self.advertised = advertised  # the brokers' addresses for the client
         self.begun = 0  # the number of exchanges so far
         self.software = self.client_id = ""
+        self.full_client_id: str | None = None  # of the last request, as the client sent it
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
         self.rule, self.answer_size = "", 0  # of the last request, for metrics
@@ -101,6 +102,7 @@ class Session:
         if self._relay.expects_token:
             return (yield from self._relay.take(frame, size))
         header = headers.parse(frame)
+        self.full_client_id = header.client_id
         self.client_id = (header.client_id or "")[:NAME_MAX]
         if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
             self.passed.clear()  # the client's identity or software may change

@@ -89,8 +89,10 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def send(self, api: ApiKey, version: int, body: Message) -> None:
-        data = frame(api, version, body)
+    def send(
+        self, api: ApiKey, version: int, body: Message, client_id: str | None = "test"
+    ) -> None:
+        data = frame(api, version, body, client_id)
         self.socket.sendall(LENGTH.pack(len(data)) + data)
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:

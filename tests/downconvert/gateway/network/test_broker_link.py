@@ -26,7 +26,7 @@ class World:
             stream=stream, api="", take_api_versions=lambda: served, close=self._close
         )
         identity = SimpleNamespace(credentials=CREDENTIALS)
-        session: Any = SimpleNamespace(identity=identity, api="Metadata")
+        session: Any = SimpleNamespace(identity=identity, api="Metadata", full_client_id="c")
         passing: Any = SimpleNamespace(reach=lambda _: None)
 
         async def recent_api_versions() -> Message | None:

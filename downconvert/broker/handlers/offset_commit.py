@@ -16,6 +16,7 @@ from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
 WITH_IDS: Final = 10  # the first version with topic ids
+TIME_MAX: Final = 2**63 - 1  # milliseconds: the latest time that a record can hold
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -83,5 +84,5 @@ def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
         time if commit_timestamp == NO_TIME else commit_timestamp,
-        NO_TIME if retention_ms == NO_TIME else time + retention_ms,
+        NO_TIME if retention_ms == NO_TIME else min(time + retention_ms, TIME_MAX),
     )

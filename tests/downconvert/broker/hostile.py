@@ -116,8 +116,9 @@ def _element(field: Field, version: int, random: Random) -> Any:
             return random.random()
         case "uint16" | "uint32":
             return random.choice((0, 1, 9092))
-        case _:
-            return random.choice(NUMBERS)
+        case kind:
+            bits = int(kind.removeprefix("int")) - 1
+            return random.choice((*NUMBERS, 2**bits - 1, -(2**bits)))
 
 
 def request(random: Random) -> bytes:

@@ -83,18 +83,6 @@ GATEWAY_MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "CreateAcls with an empty host",
-        "0",
-        "42, INVALID_REQUEST",
-        "The cluster says so.",
-        lambda asked, place: (
-            asked.api is ApiKey.CreateAcls
-            and place.ours == 42
-            and any(not one.host for one in asked.body.creations)
-        ),
-        keeps_step=False,
-    ),
-    MayDiffer(
         "A request that changes something, of a client with `read_only` that did not ask for "
         "versions",
         "29, TOPIC_AUTHORIZATION_FAILED, or 53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED",

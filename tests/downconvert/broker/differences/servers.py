@@ -28,7 +28,7 @@ from tests.downconvert.storage.logs import UNSYNCED
 from tests.kafka_secured import authorizing
 from tests.kafka_server import NEW, KafkaServer, running
 
-from .identities import KAFKA, SIDES
+from .identities import KAFKA, OURS, SIDES
 from .operations import Operation
 from .users import (
     ADMINISTRATOR,
@@ -53,6 +53,8 @@ PAIRS: Final = 3  # clients of a block
 MOMENT: Final = 0.15  # in which an answer comes that does not wait for another client
 SETTLE: Final = 10.0
 KNOWN: Final = set(ApiKey)
+# Not asked where both servers have the users' ACLs: they would take the users' rights.
+OF_ACLS: Final = (ApiKey.DescribeAcls, ApiKey.CreateAcls, ApiKey.DeleteAcls)
 UNKNOWN_TAGS: Final = bytes((2, 90, 0, 91, 3)) + b"abc"  # two: 90 without bytes, and 91
 # Requests that prepare data, in versions that both brokers take. From version 5 on, responses to
 # CreateTopics have the settings, and each broker has its own.
@@ -228,7 +230,8 @@ class Servers:
                 common[api] = _common(old, PREPARING[api]) if api in PREPARING else former
         elif self.is_gateway:
             common |= {api: _common(common[api], taken) for api, taken in TAKEN.items()}
-        return {ApiKey(api): common[api] for api in sorted(common) if api in KNOWN}
+        left_out = OF_ACLS if OURS in self._with_acls else ()
+        return {ApiKey(api): common[api] for api in sorted(common) if api in KNOWN - {*left_out}}
 
     def close(self) -> None:
         for talk in self._talks:

@@ -82,6 +82,11 @@ def test_a_client_may_give_the_time_for_which_offsets_are_kept(
     assert (found["t", 1].commit_time, found["t", 1].expire_time) == (NOW_MS, -1)
 
 
+def test_offsets_that_are_kept_longer_than_time_lasts_are_kept(broker: Broker) -> None:
+    commit(broker, 2, topic(broker, "t", one(0)), retention_time_ms=2**63 - 1)
+    assert stored(broker)["t", 0].expire_time == 2**63 - 1
+
+
 def test_metadata_has_so_many_characters_and_no_more(broker: Broker) -> None:
     answer = commit(broker, 8, topic(broker, "t", one(0, 1, "x" * 9), one(1, 1, "x" * 8)))
     assert codes(answer) == [[ErrorCode.OFFSET_METADATA_TOO_LARGE, 0]]

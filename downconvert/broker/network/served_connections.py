@@ -134,7 +134,9 @@ class ServedConnections:
         """Ends connections that have taken too long. `now`: seconds of the server's clock."""
         for connection in list(self._by_client.values()):
             waits = connection.exchange is not None and connection.send is None
-            waits = waits or connection.is_muted
+            # If the next request has begun to arrive, it hides the end of the connection. So the
+            # time of such a wait is limited.
+            waits = (waits and connection.interest != 0) or connection.is_muted
             if (
                 connection.request_started is not None
                 and now - connection.request_started > limits.request

@@ -200,6 +200,24 @@ def test_a_client_that_takes_too_long_is_disconnected(thread: Thread) -> None:
     assert not thread.served
 
 
+def waiting(thread: Thread) -> Connection:
+    """A connection whose request waits for other clients."""
+    one = thread.connection()
+    one.exchange = Exchange(one.client, request_of(one), 0.0)
+    return one
+
+
+def test_a_request_that_hides_whether_its_client_has_gone_waits_no_longer_than_idle_ones(
+    thread: Thread,
+) -> None:
+    """A member of a group may wait for 24 days, and its client may have gone at once."""
+    one, other = waiting(thread), waiting(thread)
+    thread.served.watch(one, reads=False)  # as after a part of the next request
+    thread.served.close_late(601.0, LIMITS)
+    assert one.channel.fileno() < 0
+    assert thread.watched() == [other]
+
+
 def test_an_evicted_client_is_told_so_and_no_longer_counted(
     thread: Thread, caplog: pytest.LogCaptureFixture
 ) -> None:

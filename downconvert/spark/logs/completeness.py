@@ -19,6 +19,7 @@ from downconvert.storage.segments.rising import NOT_RISING, Rising, goes_beyond,
 from records import BatchHeader, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
 from records.checksum import verify_checksum
+from records.files.source import TRUNCATED
 from records.formats import ENTRY_HEAD_SIZE
 
 from .boundaries import first_offset
@@ -163,7 +164,7 @@ def _scanned(
         try:
             header = next(records.slice(position, records.size - position).batches(), None)
             if header is None:
-                break
+                raise CorruptRecordsError(TRUNCATED, position)
             header = header._replace(position=position)
             if header.last_offset >= at:
                 verify_checksum(records, header)

@@ -6,18 +6,19 @@ earlier such record.
 
 Not here: the use of the result (planner.py)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import State, Stretch, is_last
+from downconvert.spark.logs.boundaries import Boundaries
+from downconvert.spark.logs.completeness import State, Stretch
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split, whole_file
-from downconvert.spark.logs.whole_log import known_end, whole_log
-from downconvert.storage.names import OFFSET_MAX
+from downconvert.spark.logs.whole_log import whole_log
 from downconvert.storage.segments.rising import in_order
 from records import BatchHeader, CorruptRecordsError, Records, read_batch
+from records.files.source import TRUNCATED
 
 from .gaps import is_incomplete
 from .time_entries import search_from
@@ -52,8 +53,7 @@ def _indexed(log: PartitionLog, timestamp: int) -> Moment | None:
                 found = _first_from(file, offset, log.start_offset, timestamp)
                 if found is not None:
                     return Moment(found, found)
-            hides_more = is_last(file) and known_end(file, file.base_offset) == OFFSET_MAX
-            if hides_more or is_incomplete(file):
+            if is_incomplete(file):
                 return None
         return Moment(None, None)
     return None
@@ -84,15 +84,28 @@ def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:
 
 def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> int | None:
     """The first record at or above `start` that is not older than the timestamp. Reads a segment
-    from the batch of `offset` on. CorruptRecordsError: a batch before that record has a wrong
-    offset."""
+    from the batch of `offset` on. CorruptRecordsError: damage may hide an earlier record, or all
+    of them."""
     whole = whole_file(file, offset, file.next_offset, is_verified=True)
     with closing(opened(whole)) as found:
         position = found.boundaries().before_offset(max(offset, start))
         records = found.records.slice(position, found.records.size - position)
         end = min(file.next_offset, file.valid_until)
-        headers = in_order(records.batches(), file.base_offset, file.offset_max)
+        headers = _to_the_end(records, position, file, found.boundaries())
         return _first_of(records, headers, start, end, timestamp)[0]
+
+
+def _to_the_end(
+    records: Records, position: int, file: SegmentFile, boundaries: Boundaries
+) -> Iterator[BatchHeader]:
+    """The headers of a segment's batches from a position on. CorruptRecordsError: a batch has a
+    wrong offset, or does not end where others follow it."""
+    end = position
+    for header in in_order(records.batches(), file.base_offset, file.offset_max):
+        yield header
+        end = position + header.position + header.size
+    if boundaries.from_position(end + 1) is not None:
+        raise CorruptRecordsError(TRUNCATED, end)
 
 
 def _first_of(

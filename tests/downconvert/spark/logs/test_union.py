@@ -160,8 +160,9 @@ def test_records_after_a_stale_copy_begin_where_it_was_truncated(
         assert streamed(tmp_path) == [f"a-0:{offset}" for offset in range(210)]
 
 
+@pytest.mark.parametrize("damage", [bytes(61), b"\x7f"], ids=["zeros", "too large a size"])
 def test_another_copy_is_read_beyond_a_damaged_header_as_far_as_its_index_leads(
-    tmp_path: Path,
+    tmp_path: Path, damage: bytes
 ) -> None:
     (tmp_path / "b1").mkdir()
     directory = rolled(tmp_path / "b1", 1_000_000, is_indexed=True)
@@ -169,8 +170,8 @@ def test_another_copy_is_read_beyond_a_damaged_header_as_far_as_its_index_leads(
     (directory / file_name(100, Kind.LOG)).unlink()
     log = whole(tmp_path / "b2") / file_name(100, Kind.LOG)
     data = bytearray(log.read_bytes())
-    at = sum(map(len, BATCHES[10:14]))
-    data[at : at + 61] = bytes(61)
+    at = sum(map(len, BATCHES[10:14])) + (0 if len(damage) > 1 else 8)
+    data[at : at + len(damage)] = damage
     log.write_bytes(data)
     assert offsets(tmp_path, mode="PERMISSIVE") == [*ALL[:140], *ALL[150:], 300]
 
@@ -323,3 +324,25 @@ def test_an_earlier_copy_in_a_store_is_asked_only_for_offsets_that_the_next_one_
     before, _ = sorted(splits(path), key=lambda one: one.first_offset)
     size = sum(map(len, BATCHES[:20]))
     assert size <= before.end <= size + 2 * max(map(len, BATCHES))
+
+
+def test_offsets_that_the_cleaners_of_two_copies_removed_are_not_missing(tmp_path: Path) -> None:
+    """The copies in any order. No copy has had the offsets from 5 up to 10."""
+    logs = {
+        "b1": {20: [batch(20, leader_epoch=0), batch(21, leader_epoch=0)]},
+        "b2": {0: [batch(0, 1, leader_epoch=0)], 20: [batch(20, leader_epoch=0)]},
+        "b3": {10: [], 20: [batch(20, leader_epoch=0)]},
+        "b4": {2: [], 20: [batch(20, leader_epoch=0)]},
+    }
+    for last, first in (("b3", "b4"), ("b4", "b3")):
+        cleaned = {"b1": 0, "b2": 0, "b3": 20, "b4": 5}
+        path = tmp_path / first
+        names = {"b1": "b1", "b2": "b2", first: "b3", last: "b4"}
+        for copy, name in names.items():
+            (path / name).mkdir(parents=True)
+            for base, batches in logs[copy].items():
+                segment(path / name / "a-0", base, *batches)
+            text = f"0\n1\na 0 {cleaned[copy]}\n"
+            (path / name / "cleaner-offset-checkpoint").write_text(text)
+        told = [row["_corrupt"] for row in rows(path, mode="PERMISSIVE") if row["_corrupt"]]
+        assert [(one["startOffset"], one["endOffset"]) for one in told] == [(5, 10)]

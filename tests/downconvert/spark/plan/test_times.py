@@ -206,6 +206,25 @@ def test_a_damaged_end_may_be_as_young(tmp_path: Path, changed: bytes, is_packed
     assert offsets(tmp_path, mode="DROPMALFORMED", startingTimestamp=120) == [12, 13, 14]
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_batch_that_seems_to_be_cut_off_hides_no_younger_ones(
+    tmp_path: Path, is_last: bool, is_packed: bool
+) -> None:
+    """Its size leads beyond the end of the segment. An index leads to the batch behind it."""
+    path = tmp_path / "logs"
+    copy_of(path, 0, *([] if is_last else [30]))
+    indexed_segment(path / "a-0", 10, *(batch(*range(at, at + 5)) for at in (10, 15, 20, 25)))
+    change(path / "a-0" / file_name(10, Kind.LOG), SIZE + 8, b"\x7f")
+    place = packed(path) if is_packed else path
+    for at in (150, 195, 240, 241):
+        found = rows(place, mode="PERMISSIVE", startingTimestamp=at)
+        told = [row["_corrupt"]["startOffset"] for row in found if row["_corrupt"]]
+        assert told == ([15] if at < 200 else []), at
+        read = [row["offset"] for row in found if not row["_corrupt"]]
+        assert read == list(range(max(20, -(-at // 10)), 30 if is_last else 40)), at
+
+
 def test_a_damaged_last_batch_may_be_as_young(tmp_path: Path) -> None:
     has_a_damaged_last_batch(tmp_path)
     for path in (tmp_path / "b1", packed(tmp_path / "b1")):

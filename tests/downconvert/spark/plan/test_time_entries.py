@@ -120,3 +120,15 @@ def test_a_timestamp_that_an_index_has_twice_leads_to_its_first_batch(
         assert filtered(tmp_path, at) == [
             one for one, time in enumerate((*times, 90)) if time >= at
         ]
+
+
+@pytest.mark.parametrize("noted", range(2, 7))
+def test_an_entry_whose_offset_no_batch_has_leaves_out_nothing(tmp_path: Path, noted: int) -> None:
+    """A cleaner has removed the offsets from 2 to 6. The younger batch lost its entry."""
+    indexed_segment(tmp_path / "a-0", 0, batch(0, 1, timestamp=95), batch(7, 8, timestamp=90))
+    indexed_segment(tmp_path / "a-0", 9, batch(9, timestamp=99))
+    (tmp_path / "a-0" / file_name(0, Kind.TIME_INDEX)).write_bytes(entries((90, noted)))
+    for at, first in ((85, 0), (91, 0), (95, 0), (96, 9)):
+        wanted = [one for one in (0, 1, 7, 8, 9) if one >= first]
+        assert offsets(tmp_path, startingTimestamp=at) == wanted
+    assert filtered(tmp_path, 91) == [0, 1, 9]

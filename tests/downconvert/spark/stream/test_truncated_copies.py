@@ -75,3 +75,24 @@ def test_damage_at_the_beginning_of_the_last_segment_hides_no_end(
     end = source.latestOffset(start)
     assert end == {"a": {"0": {"offset": 8, "leaderEpoch": 0}}}
     assert read(source, start, end) == [f"a-0:{at}" for at in range(8)]
+
+
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_stream_waits_for_records_that_replace_truncated_ones(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """The leader's first segment is not copied yet. Another copy was truncated at offset 2."""
+    logs = tmp_path / "logs"
+    broker(logs, "b1", 6, LATER[2])
+    (logs / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 2\n")
+    broker(logs, "b2", 0, *FORMER)
+    path = packed(logs) if is_packed else logs
+    source, start = stream(path), {"a": {"0": 0}}
+    with pytest.warns(RuntimeWarning, match="no records from offset 2 up to 6 yet"):
+        place = source.latestOffset(start)
+    assert read(source, start, place) == ["a-0:0", "a-0:1"]
+    broker(logs, "b3", 2, *LATER[:2])
+    packed(logs)
+    end = source.latestOffset(place)
+    assert read(source, place, end) == [f"a-0:{at}" for at in range(2, 8)]

@@ -4,7 +4,9 @@ Not here: segments as Aiven's plugin itself stored them (test_tiers_aiven.py).""
 
 import os
 import random
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
@@ -14,6 +16,7 @@ from Crypto.Cipher import AES
 
 from downconvert.spark.stores.chunks import IV_SIZE, Chunks, Key
 from downconvert.storage.errors import CorruptFileError
+from records.units import MiB
 
 KEY: Final = Key(bytes(range(32)), b"additional")
 DATA: Final = random.Random(1).randbytes(1010)  # the last chunk is shorter
@@ -124,6 +127,19 @@ def test_a_changed_chunk_is_damage(
     chunks, parts = spoil(*stored_chunks(is_compressed=is_compressed, key=key))
     with pytest.raises(CorruptFileError, match="the name"):
         chunks.reader(Object(b"".join(parts)), "the name").read(0, len(DATA))
+
+
+def test_a_chunk_that_claims_to_be_larger_is_not_decompressed() -> None:
+    chunks, parts = stored_chunks(is_compressed=True, key=None)
+    bomb = zstandard.ZstdCompressor().compress(bytes(16 * MiB))
+    sizes = (len(bomb), *chunks.stored_sizes[1:])
+    reader = replace(chunks, stored_sizes=sizes).reader(Object(bomb + b"".join(parts[1:])), "name")
+    tracemalloc.start()
+    with pytest.raises(CorruptFileError, match="chunk 0 is damaged"):
+        reader.read(0, SIZE)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < MiB
 
 
 def test_the_object_is_closed_with_its_reader() -> None:

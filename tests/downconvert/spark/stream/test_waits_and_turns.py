@@ -85,6 +85,20 @@ def test_a_wait_ends_after_its_time_also_if_the_clock_was_set_back(
         assert reached(source.latestOffset(at)) == 30
 
 
+def test_a_wait_takes_its_whole_time_however_old_the_segments_are_by_then(
+    path: Path, clock: Clock
+) -> None:
+    clock.now = START + TIMEOUT - 1  # the last moment at which the segments are new
+    source, at = waiting(packed(path))
+    for passed in (2, TIMEOUT - 3):
+        clock.now += passed
+        at = source.latestOffset(at)
+        assert reached(at) == 10
+    clock.now += 1
+    with pytest.warns(RuntimeWarning, match="reading goes on"):
+        assert reached(source.latestOffset(at)) == 30
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("age", [0, TIMEOUT - 1000, TIMEOUT + 1000])
 def test_a_stream_that_ends_stops_at_a_new_gap_and_leaves_an_old_one_to_its_tasks(

@@ -95,6 +95,12 @@ def whole_split(log: PartitionLog, file: SegmentFile) -> Split:
 
 def is_unwritten(records: Records, position: int) -> bool:
     """Whether only zeros follow, as in a preallocated file."""
+    with suppress(CorruptRecordsError):  # bytes that cannot be read may be anything
+        return _is_zero(records, position)
+    return False
+
+
+def _is_zero(records: Records, position: int) -> bool:
     head = bytearray(min(ENTRY_HEAD_SIZE, records.size - position))
     records.read_into(memoryview(head), position)
     if any(head):

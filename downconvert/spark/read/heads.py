@@ -91,7 +91,7 @@ class Heads:
         while position < end and not self.is_full:
             at = position - base
             if not 0 <= at <= filled - BATCH_HEADER_SIZE:
-                base, at = position, 0
+                base, at, entries.position = position, 0, position
                 filled = read_into(window[: size_all - position], position)
                 if filled <= ENTRY_HEAD_SIZE:
                     break

@@ -190,6 +190,7 @@ class _EntryWindow:
             if size > len(self._view):
                 return None
             target = self._view[: max(size, ORDINARY_SIZE)]
+            self.forget()  # a read that fails may have changed the bytes
             self._start, self._end = position, position + self._records.read_into(target, position)
             if position + size > self._end:
                 return None

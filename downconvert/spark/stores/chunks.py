@@ -62,6 +62,7 @@ class ChunkReader:
         self._stored = stored
         self._name = name
         self._ends = list(accumulate(chunks.stored_sizes, initial=0))
+        self._damaged: dict[int, CorruptFileError] = {}  # by number: these are not read again
 
     def read(self, position: int, size: int) -> bytes:
         """The bytes there; fewer only at the end. CorruptFileError: a chunk is damaged."""
@@ -70,6 +71,8 @@ class ChunkReader:
         if position >= end:
             return b""
         first, last = position // chunks.size, (end - 1) // chunks.size
+        if first in self._damaged:
+            raise self._damaged[first]
         data = self._stored.read(self._ends[first], self._ends[last + 1] - self._ends[first])
         found = bytearray()
         for index in range(first, last + 1):
@@ -82,8 +85,15 @@ class ChunkReader:
         self._stored.close()
 
     def _restored(self, data: bytes, index: int) -> bytes:
+        try:
+            return self._plain(data, index)
+        except CorruptFileError as error:
+            self._damaged[index] = error
+            raise
+
+    def _plain(self, data: bytes, index: int) -> bytes:
         if self._chunks.key is not None:
-            data = decrypted(data, self._chunks.key, f"{self._name}, chunk {index}")
+            data = decrypted(data, self._chunks.key, self._name, f"chunk {index}")
         size = min(self._chunks.size, self._chunks.total - index * self._chunks.size)
         if self._chunks.is_compressed:
             try:
@@ -97,8 +107,9 @@ class ChunkReader:
         return data
 
 
-def decrypted(data: bytes, key: Key, name: str) -> bytes:
-    """Decrypts `data`. CorruptFileError: it was not encrypted with this key."""
+def decrypted(data: bytes, key: Key, name: str, part: str) -> bytes:
+    """Decrypts `data`, a part of the file called `name`. CorruptFileError: it was not encrypted
+    with this key."""
     from Crypto.Cipher import AES
 
     try:
@@ -106,4 +117,5 @@ def decrypted(data: bytes, key: Key, name: str) -> bytes:
         cipher.update(key.aad)
         return bytes(cipher.decrypt_and_verify(data[IV_SIZE:-TAG_SIZE], data[-TAG_SIZE:]))
     except ValueError as error:
-        raise CorruptFileError("is damaged, or was encrypted with another key", name) from error
+        reason = f"{part} is damaged, or was encrypted with another key"
+        raise CorruptFileError(reason, name) from error

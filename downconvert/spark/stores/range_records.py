@@ -11,8 +11,10 @@ from contextlib import suppress
 from typing import Final
 
 from downconvert.spark.errors import SegmentChangedError
-from records import BatchHeader
+from downconvert.storage.errors import CorruptFileError
+from records import BatchHeader, CorruptRecordsError
 from records.files.source import check_slice, read_headers
+from records.formats import BATCH_HEADER_SIZE
 from records.units import KiB, MiB
 
 from .blobs import Blob, Reader
@@ -40,7 +42,8 @@ class Blocks:
         self.size = blob.size
         self.reader: Reader = blob.open()
         # Data that was encrypted or compressed as one chunk is read as one block.
-        self._block = max(BLOCK_SIZE, blob.chunks.size if blob.chunks is not None else 0)
+        self._chunk = BLOCK_SIZE if blob.chunks is None else blob.chunks.size
+        self._block = max(BLOCK_SIZE, self._chunk)
         self._ahead = max(1, AHEAD * BLOCK_SIZE // self._block)
         self._until = min(until, blob.size)
         self._is_rolled = is_rolled
@@ -60,17 +63,30 @@ class Blocks:
         self.reader.close()
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """As `Records.read_into`."""
+        """As `Records.read_into`. Before a damaged chunk the read ends. CorruptRecordsError: so few
+        bytes are left before that chunk that a header may lead into it."""
         read, end = 0, min(position + len(target), self.size)
-        while position + read < end:
-            number, at = divmod(position + read, self._block)
-            data = self._of(number)
-            count = min(len(data) - at, end - position - read)
-            if count <= 0:
-                break
-            target[read : read + count] = data[at : at + count]
-            read += count
+        try:
+            while position + read < end:
+                data = self._from(position + read)[: end - position - read]
+                if not len(data):
+                    break
+                target[read : read + len(data)] = data
+                read += len(data)
+        except CorruptFileError as error:
+            if read < BATCH_HEADER_SIZE:
+                raise CorruptRecordsError(error.reason, position + read) from error
         return read
+
+    def _from(self, position: int) -> memoryview:
+        """The bytes from a position to the end of its block or, if a chunk in the block is damaged,
+        to the end of its chunk. CorruptFileError: this chunk is damaged."""
+        number, at = divmod(position, self._block)
+        try:
+            return self._of(number)[at:]
+        except CorruptFileError:
+            left = self._chunk - position % self._chunk
+            return memoryview(self.reader.read(position, left))
 
     def _of(self, number: int) -> memoryview:
         if number != self._latest:
@@ -130,7 +146,7 @@ class Direct:
     def __init__(self, blocks: Blocks) -> None:
         self.name = blocks.name
         self.size = blocks.size
-        self._reader = blocks.reader
+        self._blocks = blocks
         self._position = 0  # of the last read
         self._data = b""
 
@@ -141,7 +157,11 @@ class Direct:
             return 0
         if not 0 <= at <= len(self._data) - size:
             wanted = min(max(size, LOOK_SIZE), self.size - position)
-            self._data, self._position, at = self._reader.read(position, wanted), position, 0
+            try:
+                self._data = self._blocks.reader.read(position, wanted)
+            except CorruptFileError:  # chunks that are not needed may be damaged
+                return self._blocks.read_into(target[:size], position)
+            self._position, at = position, 0
         data = self._data[at : at + size]
         target[: len(data)] = data
         return len(data)

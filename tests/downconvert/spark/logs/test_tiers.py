@@ -14,7 +14,9 @@ import zstandard
 from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.logs.tiers import decoded_sizes
 from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.stores.data_keys import DataKeys, parse_keys
 from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import Kind, file_name
 from records import RecordsError
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
@@ -113,8 +115,59 @@ def test_encrypted_segments_are_read_with_the_operators_key(
     data = bytearray(log.read_bytes())
     data[700] ^= 1
     log.write_bytes(data)
-    with pytest.raises(RecordsError, match=r"chunk \d+: is damaged"):
+    with pytest.raises(RecordsError, match=r"chunk \d+ is damaged, or was encrypted with another"):
         offsets(tmp_path / "tier")
+
+
+@pytest.mark.parametrize(
+    ("is_encrypted", "is_compressed"), [(False, True), (True, False), (True, True)]
+)
+@pytest.mark.parametrize("chunk", [0, 3, 6, 7])
+@pytest.mark.parametrize("options", [{}, {"level": "batch"}, {"maxPartitionBytes": 2000}])
+def test_a_damaged_chunk_hides_only_the_batches_in_it(
+    source: Path,
+    tmp_path: Path,
+    key_pair: Any,
+    is_encrypted: bool,
+    is_compressed: bool,
+    chunk: int,
+    options: dict[str, Any],
+) -> None:
+    """The last segment has eight chunks of 1000 bytes, and its batches have about 370."""
+    packing = Packing(is_compressed=is_compressed, key_pair=key_pair if is_encrypted else None)
+    write_key(key_pair, tmp_path / "key.pem")
+    for base in BASES:
+        aiven(tmp_path / "tier", source, base, base + 19, packing)
+    data = (source / file_name(40, Kind.LOG)).read_bytes()
+    stored = sorted((tmp_path / "tier").rglob("*.log"))[-1]
+    sizes = stored_sizes(tmp_path / "tier", f"main={tmp_path / 'key.pem'}")
+    assert len(sizes) == 8
+    damaged = bytearray(stored.read_bytes())
+    damaged[sum(sizes[:chunk]) + 5] ^= 0xFF
+    stored.write_bytes(damaged)
+    given = {"mode": "PERMISSIVE", "encryptionKeys": f"main={tmp_path / 'key.pem'}", **options}
+    found = rows(tmp_path / "tier", **given)
+    size, name = len(data) // 20, "baseOffset" if "level" in options else "offset"
+    start, end = 1000 * chunk, 1000 * (chunk + 1)
+    hurt = {at for at in range(20) if at * size < end and start < (at + 1) * size}
+    reported = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert {row[name] for row in found if row["_corrupt"] is None} == set(range(60)) - {
+        40 + at for at in hurt
+    }
+    assert reported
+    assert all(f"chunk {chunk} is damaged" in one["reason"] for one in reported)
+    lost = {at for one in reported for at in range(one["startOffset"], one["endOffset"] or 60)}
+    assert lost == {40 + at for at in hurt}
+    with pytest.raises(RecordsError, match=rf"chunk {chunk} is damaged"):
+        rows(tmp_path / "tier", **given | {"mode": "FAILFAST"})
+
+
+def stored_sizes(tier: Path, keys: str) -> tuple[int, ...]:
+    """The sizes of the last segment's chunks."""
+    (log,) = find_partitions([str(tier)], keys=DataKeys(parse_keys(keys)))
+    chunks = log.segments[-1].blob_of_log.chunks
+    assert chunks is not None
+    return chunks.stored_sizes
 
 
 def test_kafkas_own_local_tiered_storage_is_read(source: Path, tmp_path: Path) -> None:

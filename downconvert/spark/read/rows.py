@@ -55,6 +55,8 @@ class _RowReader:
         self._bounds = bounds
         self._first_offset = max(split.first_offset, bounds.offset_min)
         self._last_offset = min(split.read_until - 1, bounds.offset_max)
+        # No later batch is in an aborted transaction.
+        self._aborted_until = max((one.last_offset for one in split.aborted), default=-1)
         self._gatherer = Gatherer(schema, split, bounds)
         self._steps = StepReader(
             entries.records, self._gatherer, options.max_record_bytes, verify=self._verify
@@ -87,10 +89,10 @@ class _RowReader:
     def _read_ordinary(self) -> Iterator[Any]:
         """Reads entries up to one that is not ordinary."""
         entries, buffer, columns = self._entries, self._buffer, self._gatherer.columns
-        transactional = not entries.split.aborted
         size, ahead = ORDINARY_SIZE, OFFSET.size
         while entries.position < entries.end:
             end = entries.fill(buffer, size)
+            transactional = OFFSET.unpack_from(buffer)[0] > self._aborted_until
             start, is_full = 0, True
             while is_full:
                 consumed, is_full = columns.add_entries(
@@ -130,7 +132,7 @@ class _RowReader:
             self._move_to(header.position + header.size)
             is_left = (
                 is_message(header)
-                or (header.is_transactional and bool(entries.split.aborted))
+                or (header.is_transactional and header.last_offset < self._aborted_until)
                 or is_large
             )
 

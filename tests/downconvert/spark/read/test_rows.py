@@ -20,6 +20,7 @@ from tests import corpus, strategies
 from tests.downconvert.spark.reading import expected, partition, reader, record_of, rows
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.python_calls import python_calls
 
 KINDS = {name: int(kind) for kind, name in TIMESTAMP_TYPE_NAMES.items()}
 
@@ -212,6 +213,30 @@ def test_a_damaged_marker_is_reported_also_between_compressed_batches(
     found = rows(tmp_path, isolation="read_committed", mode="PERMISSIVE")
     (gap,) = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
     assert (gap["startOffset"], gap["endOffset"]) == (3, 4)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_batches_after_the_last_aborted_transaction_cost_no_python_each(
+    tmp_path: Path, codec: Codec
+) -> None:
+    of = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "codec": codec}
+    abort = build_marker(ControlRecordType.ABORT, offset=2, timestamp=0, producer_id=7)
+    begin = batch(0, 1, producer_id=7, **of) + abort
+    calls = []
+    for name, count in (("short", 100), ("long", 200)):
+        later = b"".join(batch(at, producer_id=8, **of) for at in range(3, count))
+        commit = build_marker(ControlRecordType.COMMIT, offset=count, timestamp=0, producer_id=8)
+        partition(tmp_path / name, begin + later + commit)
+        source = reader(tmp_path / name, isolation="read_committed", columns="offset")
+        (task,) = source.partitions()
+        found: list[int] = []
+
+        def read_all(source: Any = source, task: Any = task, found: list[int] = found) -> None:
+            found += [at for one in source.read(task) for at in one.column(0).to_pylist()]
+
+        calls.append(python_calls(read_all))
+        assert found == list(range(3, count))
+    assert calls[1] - calls[0] < 50
 
 
 SMALL, MEDIUM, LARGE = 10, 300_000, 1_200_000  # LARGE: of more bytes than the reader's buffer

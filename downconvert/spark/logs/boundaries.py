@@ -1,4 +1,4 @@
-"""Finds batch boundaries in a segment through its offset index.
+"""Finds batch boundaries in a segment through its offset index. Also reads the bytes of all indexes.
 
 An index entry is a hint. It is used only if a batch begins at its position, and another batch or
 the end of the log follows that batch. When a boundary is searched for by offset, the offset of that
@@ -8,6 +8,7 @@ The tasks on both sides of a boundary verify it by the same rule (opening.py).
 Not here: where to cut (splits.py)."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,13 +22,16 @@ from records.checksum import verify_checksum
 from records.formats import V2
 from records.units import MiB
 
-from .index_tables import OFFSET_ENTRY, index_bytes, table_of
 from .segment_files import SegmentFile
 
 # The number of entries of a damaged index that are tried for one cut.
 TRIES: Final = 16
 
 RECORD_SIZE_MAX: Final = MiB  # bytes of a record that is read for its offset
+# By default, no broker lets an index grow larger.
+INDEX_SIZE_MAX: Final = 10 * MiB
+OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 
 def boundaries_of(file: SegmentFile) -> "Boundaries":
@@ -167,3 +171,21 @@ def _entries(file: SegmentFile) -> tuple[Any, Any]:
     good = min(good, int(np.searchsorted(positions[:good], file.size)))
     start = int(np.searchsorted(positions[:good], 0, side="right"))
     return offsets[start:good], positions[start:good]
+
+
+def index_bytes(file: SegmentFile, kind: Kind) -> bytes:
+    """The bytes of an index; none if it does not exist, or is too large to be one. OSError,
+    StoreError: it cannot be read."""
+    if file.blobs:
+        blob = file.blob(kind)
+        return blob.read() if blob is not None and 0 < blob.size <= INDEX_SIZE_MAX else b""
+    path = Path(file.location(kind))
+    try:
+        return path.read_bytes() if path.stat().st_size <= INDEX_SIZE_MAX else b""
+    except FileNotFoundError:
+        return b""
+
+
+def table_of(data: bytes, entry: "np.dtype[np.void]") -> Any:
+    """The whole entries of an index."""
+    return np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)

@@ -21,7 +21,7 @@ from downconvert.storage.names import Kind
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.formats import V2
 
-from .index_tables import OFFSET_ENTRY, TIME_ENTRY, index_bytes, table_of
+from .boundaries import OFFSET_ENTRY, TIME_ENTRY, index_bytes, table_of
 from .segment_files import PartitionLog, SegmentFile
 
 # A broker always compacts these topics.

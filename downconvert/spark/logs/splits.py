@@ -11,6 +11,7 @@ Not here: which segments and offsets are read (planner.py), reading (rows.py, ba
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
 from downconvert.spark.options.options import PARTITION_BYTES_MIN
@@ -121,18 +122,21 @@ def task_size(sizes: Sequence[int], size_max: int, tasks_min: int | None = None)
     return max(size_max, -(-2 * total // TASKS_MAX))
 
 
-def pack(splits: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
-    """Groups neighbouring splits to about `size_max` bytes. Each group is read by one task."""
+def pack(
+    splits: Sequence[Split], size_max: int, *, whole_logs: bool = False
+) -> list[tuple[Split, ...]]:
+    """Groups neighbouring splits to about `size_max` bytes. Each group is read by one task.
+    `whole_logs`: one task reads all splits of a partition, in their order."""
     groups: list[tuple[Split, ...]] = []
-    group: list[Split] = []
     size = 0
-    for item in splits:
-        cost = item.size + OPEN_COST
-        if group and size + cost > size_max:
-            groups.append(tuple(group))
-            group, size = [], 0
-        group.append(item)
+    for _, together in groupby(
+        splits, lambda one: (one.topic, one.partition) if whole_logs else one
+    ):
+        found = tuple(together)
+        cost = sum(one.size + OPEN_COST for one in found)
+        if not groups or size + cost > size_max:
+            groups.append(())
+            size = 0
+        groups[-1] += found
         size += cost
-    if group:
-        groups.append(tuple(group))
     return groups

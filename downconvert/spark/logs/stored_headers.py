@@ -6,20 +6,19 @@ everything before the offset is read.
 
 Not here: reading ahead (range_records.py), whole stretches (opening.py)."""
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from heapq import merge
 from typing import NamedTuple
 
-from downconvert.spark.stores.blobs import inflated
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from downconvert.storage.segments.rising import Rising, below
-from records import BatchHeader, CorruptRecordsError, FileRecords
-from records.files.file_records import SharedFile
+from records import BatchHeader, CorruptRecordsError
 
 from .boundaries import Boundaries
+from .opening import opened
 from .segment_files import PartitionLog, SegmentFile
+from .splits import whole_file
 
 
 @contextmanager
@@ -35,9 +34,8 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
         finally:
             segment.release()
     elif file.is_gzipped:
-        descriptor = SharedFile(inflated(file.blob_of_log))
-        with FileRecords(descriptor, 0, descriptor.seek(0, os.SEEK_END)) as records:
-            yield records.batches()
+        with closing(opened(whole_file(file, offset))) as found:
+            yield found.records.batches()
     else:
         with closing(Blocks(file.blob_of_log, file.size)) as blocks:
             look = RangeRecords(Direct(blocks), 0, file.size)

@@ -7,7 +7,7 @@ Not here: finding the files (trees.py), cutting them (splits.py)."""
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import chain, groupby
+from itertools import chain
 from typing import Final
 
 from downconvert.spark.logs.attempts import attempted
@@ -15,7 +15,7 @@ from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.completeness import is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile, are_mounted
-from downconvert.spark.logs.splits import OPEN_COST, Split, around, pack, split, task_size
+from downconvert.spark.logs.splits import Split, around, pack, split, task_size
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.java_patterns import compiled
@@ -53,7 +53,7 @@ def plan_logs(
     )
     wholes = list(chain.from_iterable(found))
     if options.state_topic is not None:
-        return whole_logs(wholes, options.max_partition_bytes)
+        return pack(wholes, options.max_partition_bytes, whole_logs=True)
     return tasks_of(wholes, options)
 
 
@@ -65,21 +65,6 @@ def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...
     is_mounted = not any(whole.segment.blobs for whole in wholes)
     cut = in_parallel(lambda whole: list(split(whole, size)), wholes, is_mounted=is_mounted)
     return pack(list(chain.from_iterable(cut)), size)
-
-
-def whole_logs(wholes: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
-    """Groups stretches so that one task reads all those of a partition, in their order."""
-    groups: list[tuple[Split, ...]] = []
-    size = size_max
-    for _, of_log in groupby(wholes, key=lambda whole: (whole.topic, whole.partition)):
-        found = tuple(of_log)
-        cost = sum(whole.size + OPEN_COST for whole in found)
-        if size + cost > size_max:
-            groups.append(())
-            size = 0
-        groups[-1] += found
-        size += cost
-    return groups
 
 
 def partitions(options: Options) -> list[PartitionLog]:
@@ -173,36 +158,19 @@ def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
 
 
 def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
-    """The start and end offset of the records that the options select in a partition.
-
-    ValueError: no record is at or after the starting timestamp, and the options make this an
-    error."""
+    """The start and end offset of the records that the options select in a partition. Errors as
+    those of `start_of`."""
     name = log.topic_partition
-    start = max(options.starting.bound(*name, log.start_offset, OFFSET_MAX), log.start_offset)
     end = options.ending.bound(*name, log.start_offset, OFFSET_MAX)
-    starting_time, ending_time = options.starting_time(*name), options.ending_time(*name)
-    if starting_time is None and ending_time is None:
-        return start, end
-    if starting_time is not None:
-        first = first_since(log, starting_time).start
-        start = OFFSET_MAX if first is None else max(first, log.start_offset)
-        if start == OFFSET_MAX and options.must_find_timestamp:
-            raise _no_record(name, starting_time)
+    ending_time = options.ending_time(*name)
     if ending_time is not None:
         after = first_since(log, ending_time).offset
         end = OFFSET_MAX if after is None else after
-    return start, end
-
-
-def _no_record(name: TopicPartition, timestamp: int) -> ValueError:
-    return ValueError(
-        f"{name} has no record from timestamp {timestamp} on; with the option "
-        "startingOffsetsByTimestampStrategy=latest none of it is read"
-    )
+    return start_of(log, OFFSET_MAX, options), end
 
 
 def start_of(log: PartitionLog, end: int, options: Options) -> int:
-    """The offset at which a stream begins in a log that ends at `end`.
+    """The offset at which reading begins in a log that ends at `end`.
 
     ValueError: no record is at or after the starting timestamp, and the options make this an
     error. FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
@@ -213,7 +181,10 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
         return max(log.start_offset, min(start, end))
     found = first_since(log, timestamp).start
     if found is None and options.must_find_timestamp:
-        raise _no_record(name, timestamp)
+        raise ValueError(
+            f"{name} has no record from timestamp {timestamp} on; with the option "
+            "startingOffsetsByTimestampStrategy=latest none of it is read"
+        )
     return end if found is None else max(log.start_offset, min(found, end))
 
 

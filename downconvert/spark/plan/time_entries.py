@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from downconvert.spark.logs.boundaries import TIME_ENTRY, index_bytes, table_of
 from downconvert.spark.logs.completeness import is_last
-from downconvert.spark.logs.index_tables import TIME_ENTRY, index_bytes, table_of
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
 from downconvert.storage.names import Kind

@@ -12,27 +12,18 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from downconvert.storage.errors import CorruptFileError
 from records.units import MiB
 
-from .chunks import Chunks
+from .chunks import Chunks, Reader
 from .stores import ObjectReader, is_stored, shown
 
 PIECE_SIZE: Final = 8 * MiB  # bytes of one request
 SMALL_SIZE_MAX: Final = 64 * MiB  # bytes; no checkpoint is larger
 GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
-
-
-class Reader(Protocol):
-    """An open blob. Several threads may read it."""
-
-    def read(self, position: int, size: int) -> bytes:
-        """The bytes there; fewer only at the end."""
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

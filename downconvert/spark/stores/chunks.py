@@ -20,10 +20,11 @@ TAG_SIZE: Final = 16  # after it
 SEAL_SIZE: Final = IV_SIZE + TAG_SIZE  # bytes that encryption adds
 
 
-class Stored(Protocol):
-    """The stored object that chunks are read from."""
+class Reader(Protocol):
+    """An open blob. Several threads may read it."""
 
-    def read(self, position: int, size: int) -> bytes: ...
+    def read(self, position: int, size: int) -> bytes:
+        """The bytes there; fewer only at the end."""
 
     def close(self) -> None: ...
 
@@ -50,14 +51,14 @@ class Chunks:
     is_compressed: bool
     key: Key | None
 
-    def reader(self, stored: Stored, name: str) -> "ChunkReader":
+    def reader(self, stored: Reader, name: str) -> "ChunkReader":
         return ChunkReader(self, stored, name)
 
 
 class ChunkReader:
     """Reads the original bytes of a segment that was cut, compressed and encrypted."""
 
-    def __init__(self, chunks: Chunks, stored: Stored, name: str) -> None:
+    def __init__(self, chunks: Chunks, stored: Reader, name: str) -> None:
         self._chunks = chunks
         self._stored = stored
         self._name = name

@@ -17,7 +17,8 @@ from records.files.source import check_slice, read_headers
 from records.formats import BATCH_HEADER_SIZE
 from records.units import KiB, MiB
 
-from .blobs import Blob, Reader
+from .blobs import Blob
+from .chunks import Reader
 from .stores import ObjectReader
 
 # A request costs money, and CPU time in Arrow's client. So blocks are as large as a task's memory

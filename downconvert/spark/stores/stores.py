@@ -194,9 +194,7 @@ class ObjectReader:
 
 def read(uri: str) -> bytes:
     """The whole content of a small object."""
-    files, path = opened(uri)
-    with named_errors(shown(uri)), files.open_input_stream(path) as stream:
-        return bytes(stream.read())
+    return b"".join(readable(uri))
 
 
 def write(uri: str, data: bytes | Path) -> None:

@@ -14,7 +14,8 @@ from typing import Final
 
 from downconvert.storage.errors import CorruptFileError
 
-from .blobs import Blob, Reader
+from .blobs import Blob
+from .chunks import Reader
 
 TAR: Final = re.compile(r".+\.tar")
 COMPRESSED: Final = re.compile(r".+\.(tar\.(gz|bz2|xz|zst|lz4)|tgz)")

@@ -62,7 +62,6 @@ class FollowedLog:
         self._log = log
         self._options = options
         self._cache = cache
-        self._transactions: dict[int, Committed] = {}  # by high watermark
         self._tail = self._look()
 
     @property
@@ -185,15 +184,13 @@ class FollowedLog:
         return Tail(end)
 
     def _committed(self, limit: int = OFFSET_MAX) -> Committed:
-        limit = limit if limit < self.end_offset else OFFSET_MAX
-        if limit not in self._transactions:
-            log = self._log
-            make = partial(committed_of, log, limit)
-            # The end of a log identifies its batches, but not those of further copies.
-            others = [file for other in log.others for file in other.segments]
-            key = "committed", log, self._tail, limit
-            self._transactions[limit] = self._once(others, key, make)
-        return self._transactions[limit]
+        log, limit = self._log, limit if limit < self.end_offset else OFFSET_MAX
+        # The end of a log identifies its batches, but not those of further copies. If these are
+        # mounted, the result is valid for this listing only.
+        others = [file for other in log.others for file in other.segments]
+        listing = None if all(file.blobs for file in others) else self
+        key = "committed", log, self._tail, limit, listing
+        return self._cache.of(key, partial(committed_of, log, limit))
 
     def _once(self, files: Sequence[SegmentFile], key: Hashable, make: Callable[[], Made]) -> Made:
         """The cached result of `make` for these files, if they have not changed. Files of this

@@ -13,10 +13,10 @@ from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.spark.logs.splits import OPEN_COST, Split
+from downconvert.spark.logs.splits import OPEN_COST, Split, pack
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
-from downconvert.spark.plan.planner import partitions, plan, start_of, whole_logs
+from downconvert.spark.plan.planner import partitions, plan, start_of
 from downconvert.storage.names import OFFSET_MAX, State
 from tests.downconvert.spark.reading import packed, parsed, partition, reader, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
@@ -216,7 +216,7 @@ def test_one_task_reads_all_of_a_log_and_as_many_more_as_fit() -> None:
             if not expected or cost(expected[-1] + log) > size_max:
                 expected.append(())
             expected[-1] += log
-        assert whole_logs(wholes, size_max) == expected, seed
+        assert pack(wholes, size_max, whole_logs=True) == expected, seed
 
 
 def cost(splits: tuple[Split, ...]) -> int:

@@ -1,4 +1,4 @@
-"""Finds batch boundaries in a segment through its offset index. Also reads the bytes of all indexes.
+"""Finds batch boundaries in a segment through its offset index. Reads the bytes of all indexes.
 
 An index entry is a hint. It is used only if a batch begins at its position, and another batch or
 the end of the log follows that batch. When a boundary is searched for by offset, the offset of that

@@ -12,6 +12,7 @@ Not here: which segments and offsets are read (planner.py), reading (rows.py, ba
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from downconvert.spark.options.options import PARTITION_BYTES_MIN
@@ -127,16 +128,17 @@ def pack(
 ) -> list[tuple[Split, ...]]:
     """Groups neighbouring splits to about `size_max` bytes. Each group is read by one task.
     `whole_logs`: one task reads all splits of a partition, in their order."""
+    wholes: list[tuple[Split, ...]] = [(one,) for one in splits]
+    if whole_logs:
+        of_logs = groupby(splits, attrgetter("topic", "partition"))
+        wholes = [tuple(of_log) for _, of_log in of_logs]
     groups: list[tuple[Split, ...]] = []
     size = 0
-    for _, together in groupby(
-        splits, lambda one: (one.topic, one.partition) if whole_logs else one
-    ):
-        found = tuple(together)
-        cost = sum(one.size + OPEN_COST for one in found)
+    for whole in wholes:
+        cost = sum(one.size + OPEN_COST for one in whole)
         if not groups or size + cost > size_max:
             groups.append(())
             size = 0
-        groups[-1] += found
+        groups[-1] += whole
         size += cost
     return groups

@@ -124,6 +124,8 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
         end, is_cut, rising = start, True, Rising(file.base_offset)
         try:
             for header in records.slice(start, records.size - start).batches():
+                if start and not header.position:  # the index confirms this batch's offset
+                    rising = Rising(header.base_offset)
                 is_cut = rising.add(header)
                 end = start + header.position + header.size if is_cut else end
         except CorruptRecordsError:

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.logs.compacted import cleaned_until, is_indexed_beyond
-from downconvert.spark.logs.completeness import State, scan
+from downconvert.spark.logs.completeness import State, is_damaged_after, scan
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
@@ -48,6 +48,18 @@ def test_damage_in_the_midst_is_a_stretch_and_nothing_is_claimed_of_its_end(tmp_
     expected = [(0, 2, State.WHOLE, 0), (2, 4, State.DAMAGED, 0), (4, 6, State.WHOLE, 1)]
     assert states(file, cleaned=20) == expected
     assert states(file, cleaned=20, end=3) == expected[:1]
+
+
+def test_a_batch_with_a_lower_offset_at_the_end_is_damage_also_for_a_reader_that_begins_near_it(
+    tmp_path: Path,
+) -> None:
+    batches = [bytearray(batch(at, at + 1)) for at in range(10, 20, 2)]
+    indexed_segment(tmp_path, 10, *map(bytes, batches))
+    log = tmp_path / file_name(10, Kind.LOG)
+    batches[-1][:8] = (14).to_bytes(8, "big")
+    log.write_bytes(b"".join(batches))
+    file = SegmentFile(str(tmp_path), 10, FileState.LIVE, log.stat().st_size, OFFSET_MAX)
+    assert is_damaged_after(file, 18)
 
 
 def test_a_cleaner_removed_what_a_sound_segment_lacks_at_its_end(tmp_path: Path) -> None:

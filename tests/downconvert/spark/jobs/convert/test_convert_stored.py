@@ -194,9 +194,10 @@ def _later_source(logs: Path, _: str) -> None:
 
 def _larger_source(logs: Path, _: str) -> None:
     path = logs / "a-0" / FIRST
-    status = path.stat()
-    with path.open("ab") as file:
-        file.write(batch(9, magic=1))
+    status, data = path.stat(), path.read_bytes()
+    last = batch(9, magic=1)
+    assert data.endswith(last)
+    path.write_bytes(data.removesuffix(last) + batch(9, size=200, magic=1))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

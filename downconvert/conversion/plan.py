@@ -227,12 +227,10 @@ def _estimated(size: int, end: int) -> Plan:
     return Plan(size=size, end=end, is_exact=False, cuts_no_message=False)
 
 
-def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
-    """Yields positions to convert up to. No entry before a yielded position is refused."""
+def ends(records: Records, request: Request, first_end: int) -> Iterator[int]:
+    """Yields positions to convert up to, for an estimate with its first batch up to `first_end`. No
+    entry before a yielded position is refused."""
     rules = rules_for(request.policy, request.to_magic)
-    if chosen.is_exact:
-        yield chosen.end
-        return
     if not rules.may_refuse:
         yield records.size
         return
@@ -240,7 +238,7 @@ def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     end = group_size = 0
     for header in records.batches():
         is_left_out = aborted is not None and aborted.leaves_out(records, header)
-        if end == chosen.end or group_size + header.size > KAFKA_READ_SIZE_MAX:
+        if end == first_end or group_size + header.size > KAFKA_READ_SIZE_MAX:
             yield end
             group_size = 0
         if not is_left_out and rules.refuses(header):

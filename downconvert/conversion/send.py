@@ -79,14 +79,18 @@ class LazyDownConvertSend:
         self._error: BaseException | None = None
         self._made = held = plan.held  # counts against the budget until all of it is sent
         self._held = memoryview(b"" if held is None else held.messages)  # not yet in `_pending`
-        if not plan.is_held:
-            self._converter = Converter(records, request)
-            self._ends = ends(records, request, plan)
-        else:
+        if plan.is_held:
             self._pending.left, self._held = self._held[: self.size], NOTHING
+        else:
+            self._converter = Converter(records, request)
+            if plan.is_exact:
+                self._end = plan.end
+            else:
+                self._ends = ends(records, request, plan.end)
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0 if held is None else held.seconds
         self._counts = Counts() if held is None else held.counts  # of the held messages
+        self._note_sent(0)  # a send of no bytes has ended
 
     @property
     def remaining(self) -> int:
@@ -113,9 +117,7 @@ class LazyDownConvertSend:
     def skip(self, size: int) -> None:
         """Skips bytes that were sent in another way. Must be called before any `write_to`."""
         self._pending.left = self._pending.left[size:]
-        self._sent += size
-        if self._sent == self.size:
-            self._finish()
+        self._note_sent(size)
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Writes to the channel and returns the bytes written: one chunk by one write, or chunk
@@ -219,7 +221,8 @@ class LazyDownConvertSend:
             self._finish()
 
     def _finish(self) -> None:
-        self._held, self._made = NOTHING, None
+        self._pending.left = self._held = NOTHING
+        self._made = None
         if self._converter is not None:
             self._converter.release()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
-from downconvert.conversion import plan
+from downconvert.conversion import made, plan
 from records import (
     Codec,
     ControlRecordType,
@@ -82,6 +82,49 @@ def test_a_send_that_has_written_everything_holds_no_messages(count: int) -> Non
     finally:
         tracemalloc.stop()
     assert held < 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("is_copied", [True, False])
+@pytest.mark.parametrize("left_out", [1, 10**9])
+def test_a_send_of_a_part_releases_all_messages_at_its_end(
+    left_out: int, is_copied: bool, count: int
+) -> None:
+    """A client may have room for a part of a response, or for nothing."""
+    plain = b"".join(batch(20 * n, size=8_000) for n in range(count - 1))
+    log = MemoryRecords(plain + batch(1000, Codec.ZSTD, size=4_000))
+    done = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            lazy = LazyDownConvertRecords(log, 1)
+            send, channel = lazy.to_send(max(lazy.size - left_out, 0)), Everything()
+            copy = bytearray(send.size)
+            if is_copied and send.copy_to(memoryview(copy)):
+                send.skip(send.size)
+            while not send.completed:
+                send.write_to(channel)
+            channel.taken.clear()
+            done.append(send)
+        del lazy
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made.budget.left == made.budget.size
+    assert held < 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB + len(copy)
+
+
+def test_a_send_that_fails_before_messages_that_were_made_releases_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"".join(batch(20 * n, size=8_000) for n in range(5)) + batch(100, Codec.GZIP))
+    with FileRecords.open(path) as log:
+        send = LazyDownConvertRecords(log, 1).to_send()
+        assert made.budget.left < made.budget.size
+        path.write_bytes(b"")
+        with pytest.raises(CorruptRecordsError):
+            sent(send, Everything())
+    assert not send.completed
+    assert made.budget.left == made.budget.size
 
 
 @RUNS_ONCE

@@ -2,7 +2,7 @@
 
 All formats and codecs, in any order; contents that compress to a thousandth or not at all, or in
 zstd alone; gaps in the offsets, batches without records, markers; records larger than any window;
-transactions of two producers, one inside the other or not, committed or aborted.
+CreateTime and LogAppendTime; transactions of two producers, one inside the other or not, committed or aborted.
 
 Not here: who reads it (world.py)."""
 
@@ -18,12 +18,14 @@ from records.formats import NO_TIMESTAMP, V0, V1, V2
 LEGACY_CODECS: Final = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 SIZES: Final = (0, 20, 20, 300, 300, 2_000)
 LARGE_SIZES: Final = (*SIZES, 20_000, 70_000, 200_000)
+TIMES: Final = (0, 10**12, 2**62)  # milliseconds
+KINDS: Final = (*[TimestampType.CREATE] * 4, TimestampType.LOG_APPEND)
 FAR: Final = 36_000  # bytes between what is repeated: zstd finds it again, gzip and snappy do not
 
 PRODUCERS: Final = (7, 8)  # of transactions
 ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
-Found: TypeAlias = tuple[int, bytes | None, bytes | None]  # offset, key, value
+Found: TypeAlias = tuple[int, int, bytes | None, bytes | None]  # offset, timestamp, key, value
 Content: TypeAlias = Callable[[Random, int], bytes]
 
 
@@ -129,8 +131,12 @@ class _Making:
             transaction = self._transaction(random.choice(PRODUCERS))
         is_aborted = transaction is not None and transaction.end is ControlRecordType.ABORT
         has_zstd = self._zstd == "anywhere" or (self._zstd == "aborted" and is_aborted)
-        self._parts.append(_batch(random, records, transaction, has_zstd=has_zstd))
-        self._truth += ((each.offset, each.key, each.value) for each in records)
+        batch, timestamps = _batch(random, records, transaction, has_zstd=has_zstd)
+        self._parts.append(batch)
+        self._truth += (
+            (each.offset, timestamp, each.key, each.value)
+            for each, timestamp in zip(records, timestamps, strict=True)
+        )
         if is_aborted:
             self._left_out.update(each.offset for each in records)
         self.offset = records[-1].offset + random.choice((1, 1, 1, 5))
@@ -146,26 +152,30 @@ class _Making:
 
 def _batch(
     random: Random, records: list[Record], transaction: _Transaction | None, *, has_zstd: bool
-) -> bytes:
+) -> tuple[bytes, list[int]]:
+    """A batch, and the timestamps that its records have."""
     magic = V2 if transaction else random.choice((V2, V2, V2, V2, V1, V0))
     codecs = tuple(Codec) if magic == V2 and has_zstd else LEGACY_CODECS
-    if magic == V0:
-        records = [
-            Record(each.offset, NO_TIMESTAMP, TimestampType.NONE, each.key, each.value)
-            for each in records
-        ]
+    kind = TimestampType.NONE if magic == V0 else random.choice(KINDS)
+    timestamps = [each.timestamp for each in records]
+    if kind is not TimestampType.CREATE:
+        timestamps = [NO_TIMESTAMP if magic == V0 else timestamps[-1]] * len(records)
+    records = [
+        Record(each.offset, timestamp, kind, each.key, each.value)
+        for each, timestamp in zip(records, timestamps, strict=True)
+    ]
     codec = random.choice(codecs)
-    if transaction is None:
-        return build(records, magic=magic, codec=codec)
-    return build(
+    batch = build(
         records,
         magic=magic,
         codec=codec,
-        transactional=True,
-        producer_id=transaction.producer_id,
-        producer_epoch=0,
-        base_sequence=0,
+        timestamp_type=kind,
+        transactional=transaction is not None,
+        producer_id=-1 if transaction is None else transaction.producer_id,
+        producer_epoch=-1 if transaction is None else 0,
+        base_sequence=-1 if transaction is None else 0,
     )
+    return batch, timestamps
 
 
 def _records(random: Random, offset: int, *, is_large: bool) -> list[Record]:
@@ -177,12 +187,19 @@ def _records(random: Random, offset: int, *, is_large: bool) -> list[Record]:
     if size * count > 1_000_000:
         count = 5
     is_alike = random.random() < 0.7
+    time, step = random.choice(TIMES), random.choice((0, 1, 1_000_000))
     records = []
     for number in range(count):
         key = random.choice((None, b"", b"key"))
         value = content(random, size if is_alike else random.choice(sizes))
         records.append(
-            Record(offset, number, TimestampType.CREATE, key, value if value or key else None)
+            Record(
+                offset,
+                time + number * step,
+                TimestampType.CREATE,
+                key,
+                value if value or key else None,
+            )
         )
         offset += random.choice((1, 1, 1, 1, 3)) if number % 4 == 3 else 1
     return records

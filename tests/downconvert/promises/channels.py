@@ -1,8 +1,9 @@
 """How clients take an answer: at once or a few bytes at a time, from a file, from a pipe, or from a
-socket with little room, also with TLS. Some leave halfway.
+socket with little room, also with TLS. Some leave halfway, and some disks are full.
 
 Not here: what they ask for (clients.py)."""
 
+import fcntl
 import os
 import socket
 import ssl
@@ -15,6 +16,7 @@ from typing import Any, Final, Protocol
 from tests.certificates import self_signed
 
 READ_SIZE: Final = 1 << 20
+PAGE_SIZE: Final = 4_096  # a file that cannot grow takes whole pages
 ROOM_IN_SOCKET: Final = 4_096  # bytes, about: the system adds some
 STINGY_SIZES: Final = (100, 1_000, 30_000)
 TURNS_OF_STINGY: Final = 100  # about, for a whole answer
@@ -75,6 +77,26 @@ class Filed:
     def drain(self) -> None:
         self.channel.flush()
         self.taken += os.pread(self.channel.fileno(), READ_SIZE, len(self.taken))
+
+    def close(self) -> None:
+        self.channel.close()
+
+
+class Full:
+    """A file whose disk is full after so many bytes. The system then refuses to let it grow."""
+
+    is_open = False  # writing may fail at any time
+
+    def __init__(self, room: int) -> None:
+        descriptor = os.memfd_create("full", os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, room)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+        self.channel = os.fdopen(descriptor, "wb", buffering=0)
+        self.taken = bytearray()
+
+    def drain(self) -> None:
+        size = self.channel.tell() - len(self.taken)
+        self.taken += os.pread(self.channel.fileno(), size, len(self.taken))
 
     def close(self) -> None:
         self.channel.close()
@@ -203,7 +225,7 @@ def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 def any_channel(random: Random, size: int, *, leaves: bool = True) -> Channel:
     """A channel for an answer of so many bytes. `leaves`: the client may leave halfway."""
-    kind = random.randrange(9 if leaves else 8)
+    kind = random.randrange(10 if leaves else 8)
     if kind == 0:
         return Taken(random)
     if kind == 1:
@@ -218,4 +240,6 @@ def any_channel(random: Random, size: int, *, leaves: bool = True) -> Channel:
         return Filed(buffering=random.choice((0, 8192)))
     if kind == 8:
         return random.choice((Socketed, Encrypted))(random, leaves_at=size // 2)
+    if kind == 9 and hasattr(os, "memfd_create"):
+        return Full(size // 2 // PAGE_SIZE * PAGE_SIZE)
     return Stingy(random, max(random.choice(STINGY_SIZES), size // TURNS_OF_STINGY))

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from downconvert import LazyDownConvertRecords
+from downconvert.conversion import plan
 from downconvert.conversion.send import LazyDownConvertSend
 from downconvert.conversion.steps import Steps
 from downconvert.serving.fetch_assembly import hard_size
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
 IDLE_TURNS_MAX: Final = 500  # of a client whose channel takes what it is given
 LEAVES_MAX: Final = 5  # of a client, without an answer: the longest ones take hundreds of turns
 ANSWERS_MAX: Final = 12  # of a client, which then has seen enough
+
+
+class Ticks:
+    """A clock that is later by a second whenever it is read. Whatever takes time reads it twice."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
 
 
 class Client:
@@ -46,6 +58,7 @@ class Client:
         self._channel: Channel = Taken(random)
         self._lost = b""  # what a channel had taken before it failed
         self._meanwhile: Meanwhile | None = None
+        self._ended: LazyDownConvertSend | None = None  # the last send, which its client keeps
         self._cuts = 0  # how often the file had been truncated and mended when it asked
 
     def turn(self) -> None:
@@ -103,6 +116,7 @@ class Client:
         self._part = part
         self._records = self._world.source(self._random).slice(*part)
         asks = self._asks
+        self._clock = Ticks()
         self._cuts = self._world.cuts - self._world.is_cut
         self._steps = LazyDownConvertRecords.in_steps(
             self._records,
@@ -110,6 +124,7 @@ class Client:
             self._offset,
             asks.policy,
             aborted=self._world.aborted(asks, part[0]),
+            clock=self._clock,
         )
         self._idle = 0
 
@@ -131,9 +146,22 @@ class Client:
         self._is_whole = lazy.is_whole and size == lazy.size
         self._head = bytes(lazy.head())[:size]
         self._channel = any_channel(self._random, size)
+        self._planned = self._clock.now / 2
+        # A small response is planned once, unless it has enough before it has everything.
+        self._is_planned_once = lazy.is_held and lazy.is_whole and lazy.size < plan.ENOUGH
+        if self._random.random() < 0.2:
+            self._send_copy(self._send)
         if self._random.random() < 0.1:
             self._meanwhile = Meanwhile(lazy.to_send(self._limit))
         self._idle = 0
+
+    def _send_copy(self, send: LazyDownConvertSend) -> None:
+        """Takes a copy of some messages, if all of them have been made."""
+        copy = bytearray(send.size)
+        if send.copy_to(memoryview(copy)):
+            size = self._random.choice((0, send.size // 2, send.size))
+            send.skip(size)
+            self._lost = bytes(copy[:size])
 
     def _hard(self, lazy: LazyDownConvertRecords) -> int | None:
         asks = self._asks
@@ -183,10 +211,12 @@ class Client:
         promised(answer.startswith(self._head), "an answer begins as it says", len(self._head))
         stats = send.stats
         promised(stats.bytes_out == len(answer), "all bytes are counted", stats)
-        if self._meanwhile is not None:
+        if self._meanwhile is None:
+            self._check_time(stats.seconds_converting)
+        else:
             same = self._meanwhile.join() == answer
             promised(same, "another thread is sent the same", len(answer))
-        self._send = None
+        self._send, self._ended = None, send
         self._leave_channel()
         self._world.check(
             self._asks,
@@ -199,6 +229,12 @@ class Client:
             stats=stats,
         )
         self._go_on(answer)
+
+    def _check_time(self, seconds: float) -> None:
+        sending = self._clock.now / 2 - self._planned
+        planning = seconds - sending
+        least = self._planned if self._is_planned_once else 0
+        promised(least <= planning <= self._planned, "time counts once", planning, self._planned)
 
     def _go_on(self, answer: bytes) -> None:
         """Asks for what follows the last record."""

@@ -22,7 +22,7 @@ from tests.downconvert.broker.fetching import broker_of, fetching, only
 from .any_log import AnyLog, any_log
 from .channels import Taken
 from .clients import RECODES
-from .promise import delivered, promised
+from .promise import delivered, expected, promised
 
 TOPIC: Final = "events"
 KEPT: Final = (0, 3_000, 30_000, 1 << 24)  # bytes of conversions that a broker keeps
@@ -89,7 +89,7 @@ class Fetching:
 
     def _check(self, answer: bytes) -> None:
         log, offset = self._serving.log, self._offset
-        truth = [each for each in log.truth if each[0] >= offset]
+        truth = expected(log.truth, magic_of(self._version) or 0, offset)
         found = delivered(answer, offset)
         promised(found == truth[: len(found)], "a fetch begins with what is next", offset)
         promised(bool(found) == bool(truth), "each answer brings a client further", offset)

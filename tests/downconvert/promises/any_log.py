@@ -2,7 +2,8 @@
 
 All formats and codecs, in any order; contents that compress to a thousandth or not at all, or in
 zstd alone; gaps in the offsets, batches without records, markers; records larger than any window;
-CreateTime and LogAppendTime; transactions of two producers, one inside the other or not, committed or aborted.
+CreateTime and LogAppendTime; transactions of two producers, one inside the other or not, committed
+or aborted.
 
 Not here: who reads it (world.py)."""
 

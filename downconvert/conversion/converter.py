@@ -154,6 +154,11 @@ class Converter:
         return self._item is None
 
     @property
+    def is_between_entries(self) -> bool:
+        """Whether `position` is the boundary of an entry."""
+        return self._item is None and not self._engine.transcoder.in_batch
+
+    @property
     def error_position(self) -> int:
         """The position in the file up to which records are converted."""
         return self._records.origin + self.position

@@ -49,16 +49,20 @@ class Plan(NamedTuple):
     """size: bytes promised. end: the position in the records where the conversion ends. In an
     estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
     damage: why the range ends before the records do, or None. held: messages that have been made,
-    which follow the converted ones. is_held: the response has only held messages. cuts_no_message:
-    the promised size ends after a whole message."""
+    which follow the converted ones. cuts_no_message: the promised size ends after a whole
+    message."""
 
     size: int
     end: int
     is_exact: bool
     damage: RecordsError | None = None
     held: Held | None = None
-    is_held: bool = False
     cuts_no_message: bool = True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the response has only held messages."""
+        return self.held is not None and not self.end
 
     @property
     def is_whole(self) -> bool:
@@ -157,7 +161,6 @@ def _exact(
         is_exact=True,
         damage=damage,
         held=held,
-        is_held=held is not None and not held_from,
         cuts_no_message=is_done,
     )
 
@@ -178,13 +181,8 @@ def _work_since(converter: Converter, before: int) -> int:
 def _made_at_once(messages: bytes, records: Records, counts: Counts, seconds: float) -> Plan:
     """The plan of a response that one step has made."""
     held = Held.within_budget(messages, counts, seconds)
-    return Plan(
-        size=len(messages),
-        end=records.size if held is None else 0,
-        is_exact=True,
-        held=held,
-        is_held=held is not None,
-    )
+    end = records.size if held is None else 0
+    return Plan(size=len(messages), end=end, is_exact=True, held=held)
 
 
 def _make(converter: Converter, made: Made, end: int, size: int, clock: Clock) -> Steps[bool]:

@@ -193,7 +193,7 @@ class BodyConverter:
         made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
         transcoder.start_wrapper()
         self.wrapper_heads += MESSAGE_OVERHEAD[made[MAGIC_AT]]
-        return self._output.emit_wrapper(made)
+        return self._output.emit_wrappers(made)
 
     # --- large records
 

@@ -130,7 +130,7 @@ class CompressedEntries:
         if made is None:
             yield from self._through_a_window(entry)
         else:
-            yield from self._one_by_one(made)
+            yield self._output.emit_wrappers(made)
         self._log.passed(entry.size)
 
     def _through_a_window(self, entry: CompressedEntry) -> Iterator[int]:
@@ -162,13 +162,6 @@ class CompressedEntries:
         if source is None:
             return None
         return self._transcoder.recode(source, 0, entry.size, entry.target_codec)
-
-    def _one_by_one(self, made: bytes) -> Iterator[int]:
-        at = 0
-        while at < len(made):
-            size = PREFIX.unpack_from(made, at)[1] + PREFIX.size
-            yield self._output.emit_wrapper(made[at : at + size])
-            at += size
 
     def _trims(self, entry: CompressedEntry) -> bool:
         """Whether records below the first offset are left out. Plain messages always trim."""

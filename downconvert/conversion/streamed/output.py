@@ -45,7 +45,7 @@ class Output:
         """Makes the bytes in `target` the next piece."""
         self.ready = self.target
 
-    def emit_wrapper(self, message: bytes) -> int:
-        """Makes a compressed message the next piece. Returns the piece's size."""
-        self.ready = memoryview(message)
-        return len(message)
+    def emit_wrappers(self, messages: bytes) -> int:
+        """Makes compressed messages the next piece. Returns the piece's size."""
+        self.ready = memoryview(messages)
+        return len(messages)

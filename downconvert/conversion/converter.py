@@ -55,6 +55,7 @@ GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
 MEASURED_CHUNK_SIZE: Final = 128 * KiB
 MEASURED_SIZE: Final = MiB
 MESSAGES_SIZE: Final = 64 * KiB  # bytes made in a step if no client waits for a size
+MEASURING: Final = (COUNTED, MEASURED_SIZE), (IN_MEMORY, MESSAGES_SIZE)
 
 NOTHING: Final[Progress] = 0, 0, LIMIT, None, 0
 
@@ -135,18 +136,13 @@ class Converter:
             if messages:
                 yield messages
 
-    def measured(self, end: int) -> Iterator[int]:
-        """The sizes of the messages up to `end`, or up to the first that must be made."""
-        while done := self.advance(end, COUNTED, RESPONSE_SIZE_MAX, MEASURED_SIZE):
-            _, size, _, _, _ = done
-            yield size
-
-    def sizes(self, end: int) -> Iterator[int]:
-        """The sizes of all messages up to `end`. Some are made for that."""
-        yield from self.measured(end)
-        while done := self.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, MESSAGES_SIZE):
-            _, size, _, _, _ = done
-            yield size
+    def sizes(self, end: int, *, makes: bool) -> Iterator[int]:
+        """The sizes of the messages up to `end`. `makes`: some are made for that. Otherwise the
+        first of these is the end."""
+        for target, budget in MEASURING if makes else MEASURING[:1]:
+            while done := self.advance(end, target, RESPONSE_SIZE_MAX, budget):
+                _, size, _, _, _ = done
+                yield size
 
     @property
     def is_between(self) -> bool:
@@ -180,7 +176,7 @@ class Converter:
         compressed again, count several times."""
         _, _, done, decompressed = self._engine.transcoder.totals
         if self._streamed is not None:
-            done += self._streamed.temporary_bytes
+            done += self._streamed.counts.temporary_bytes
             decompressed += self._streamed.decompressed
         return done + decompressed * COMPRESSED_WEIGHT
 

@@ -112,7 +112,7 @@ def _exact(
     is_done = True
     try:
         if not is_small:
-            for piece, work in _with_work(converter, converter.measured(records.size)):
+            for piece, work in _with_work(converter, converter.sizes(records.size, makes=False)):
                 yield work
                 if size + piece > RESPONSE_SIZE_MAX:
                     is_done = False
@@ -211,7 +211,7 @@ def _estimate(records: Records, request: Request) -> Steps[Plan]:
     try:
         for header in records.batches():
             end = header.position + header.size
-            for piece, work in _with_work(converter, converter.sizes(end)):
+            for piece, work in _with_work(converter, converter.sizes(end, makes=True)):
                 size += piece
                 yield work
             if size:

@@ -7,7 +7,7 @@ use crate::codec::{self, Codec};
 /// The maximum decompressed size of an entry, unless the caller sets a lower one.
 const BODY_SIZE_MAX: usize = 1024 * 1024;
 /// Larger buffers are not kept for the next call.
-pub const KEPT_MAX: usize = 1024 * 1024;
+const KEPT_MAX: usize = 1024 * 1024;
 
 /// Buffers that grow when they are needed.
 #[derive(Default)]
@@ -68,11 +68,14 @@ impl Workspace {
     pub fn trim(&mut self) {
         let Recoding { body, inner, made } = &mut self.recoding;
         let Sending { window, target, rest } = &mut self.sending;
-        for buffer in [body, inner, made, window, target, rest] {
-            if buffer.capacity() > KEPT_MAX {
-                *buffer = Vec::new();
-            }
-        }
+        [body, inner, made, window, target, rest].into_iter().for_each(trim);
+    }
+}
+
+/// Frees a buffer that has grown larger than usual.
+pub fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT_MAX {
+        *buffer = Vec::new();
     }
 }
 
@@ -89,9 +92,8 @@ pub fn with_copy<T>(bytes: &[u8], work: impl FnOnce(&[u8]) -> Option<T>) -> Opti
     copy.try_reserve_exact(bytes.len()).ok()?;
     copy.extend_from_slice(bytes);
     let done = work(&copy);
-    if copy.capacity() <= KEPT_MAX {
-        COPY.set(copy);
-    }
+    trim(&mut copy);
+    COPY.set(copy);
     done
 }
 

@@ -55,7 +55,6 @@ class BodyConverter:
         "_output",
         "_request",
         "_transcoder",
-        "wrapper_heads",
     )
 
     def __init__(
@@ -72,7 +71,6 @@ class BodyConverter:
         self._inner_view = NO_VIEW
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
-        self.wrapper_heads = 0  # bytes of all wrappers, without the messages inside
 
     @property
     def held_bytes(self) -> int:
@@ -192,7 +190,7 @@ class BodyConverter:
             return 0
         made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
         transcoder.start_wrapper()
-        self.wrapper_heads += MESSAGE_OVERHEAD[made[MAGIC_AT]]
+        self._output.temporary_bytes += MESSAGE_OVERHEAD[made[MAGIC_AT]]
         return self._output.emit_wrappers(made)
 
     # --- large records

@@ -70,7 +70,6 @@ class CompressedEntries:
         "_one_shot",
         "_output",
         "_request",
-        "_source_bytes",
         "_transcoder",
         "_whole_size",
         "_window",
@@ -95,7 +94,6 @@ class CompressedEntries:
         self._body: DecompressedBody | None = None  # the body that is read a window at a time
         self._whole_size = 0  # bytes of the body that was decompressed at once
         self._decompressed = 0  # bytes of earlier bodies
-        self._source_bytes = 0
 
     @property
     def held_bytes(self) -> int:
@@ -110,12 +108,6 @@ class CompressedEntries:
         self._window = self._input = NO_BUFFER
         if self._converter is not None:
             self._converter.release()
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Source bytes of the entries converted here, and the bytes of compressed messages without
-        the messages inside."""
-        return self._source_bytes + (self._converter.wrapper_heads if self._converter else 0)
 
     @property
     def decompressed(self) -> int:
@@ -153,7 +145,7 @@ class CompressedEntries:
             self._transcoder.leave()
             self._decompressed, self._body, self._whole_size = self.decompressed, None, 0
             if self._transcoder.totals[1] > batches:  # a record was kept
-                self._source_bytes += entry.size
+                self._output.temporary_bytes += entry.size
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
         """The compressed messages, made by the kernel in one call. None if the entry must go

@@ -11,14 +11,16 @@ class Output:
     """A piece of n bytes is `ready[:n]` until the next one is requested.
 
     Plain messages are written to `target` and are ready there. A compressed message is ready in its
-    own bytes. is_measuring: nothing is written, and only sizes are needed."""
+    own bytes. is_measuring: nothing is written, and only sizes are needed. temporary_bytes: those
+    that the kernel does not count."""
 
-    __slots__ = ("_buffer", "_size", "is_measuring", "ready", "target")
+    __slots__ = ("_buffer", "_size", "is_measuring", "ready", "target", "temporary_bytes")
 
     def __init__(self, size: int) -> None:
         """`size`: bytes of the buffer."""
         self._size = size
         self.is_measuring = False
+        self.temporary_bytes = 0
         self._buffer = NO_BUFFER
         self.target = self.ready = NO_VIEW
 

@@ -21,7 +21,7 @@ from .window import LogWindow
 class Oversize:
     """Converts an item that begins at the window's position and is larger than the window."""
 
-    __slots__ = ("_output", "_request", "_transcoder", "_window", "copied_bytes", "messages")
+    __slots__ = ("_output", "_request", "_transcoder", "_window", "messages")
 
     def __init__(
         self, request: Request, window: LogWindow, output: Output, transcoder: Transcoder
@@ -30,7 +30,6 @@ class Oversize:
         self._window = window
         self._output = output
         self._transcoder = transcoder
-        self.copied_bytes = 0
         self.messages = 0  # large v1 messages converted
 
     def convert(self, left: int) -> Steps[None]:
@@ -50,7 +49,7 @@ class Oversize:
     def _copy(self, size: int) -> Iterator[int]:
         """Copies an entry unchanged."""
         target = self._output.target
-        self.copied_bytes += size
+        self._output.temporary_bytes += size
         self._window.item_size = size
         if self._output.is_measuring:
             yield size
@@ -93,7 +92,7 @@ class Oversize:
             if timestamp < NO_TIMESTAMP:
                 raise window.damaged("negative timestamp")
             self.messages += 1
-            self.copied_bytes += size + message.size
+            self._output.temporary_bytes += size + message.size
             yield from self._pieces(message)
 
     def _pieces(self, message: LargeMessage) -> Iterator[int]:

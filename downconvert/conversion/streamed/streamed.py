@@ -69,12 +69,7 @@ class Streamed:
     def counts(self) -> Counts:
         """The counts that the kernel does not have. The bytes are those of the item in progress."""
         messages = self._oversize.messages
-        return Counts(messages, messages, self._window.item_size, self.temporary_bytes)
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Bytes that went through memory and that the kernel does not count."""
-        return self._compressed.temporary_bytes + self._oversize.copied_bytes
+        return Counts(messages, messages, self._window.item_size, self._output.temporary_bytes)
 
     @property
     def held_bytes(self) -> int:

@@ -9,7 +9,7 @@ use super::buffers::{Buffer, Memory, Numbers};
 use crate::arrow::{self, BinaryColumn, Bounds, Fields, ListColumn};
 use crate::layout::ROW_SIZE;
 use crate::read::{self, Wanted};
-use crate::workspace::KEPT_MAX;
+use crate::workspace::trim;
 
 /// Arrow columns, filled from entries of a log or from rows.
 #[pyclass(module = "records._kernel")]
@@ -62,9 +62,7 @@ impl ArrowColumns {
         let wanted = Wanted { verify, control: false, transactional, body_size_max: size_max.0 };
         let Self { columns, body } = self;
         let reached = guarded(py, || read::gather(window, &wanted, body, columns))?;
-        if body.capacity() > KEPT_MAX {
-            *body = Vec::new();
-        }
+        trim(body);
         Ok(reached)
     }
 

@@ -21,7 +21,7 @@ use crate::layout::{CRC_AT_LEGACY, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, SIZE_FIELD_S
 use crate::read::{self, Entry, RECORDS_ENOUGH, Rows, Wanted};
 use crate::rows::{self, Refusal};
 use crate::sink::Summary;
-use crate::workspace::KEPT_MAX;
+use crate::workspace::trim;
 
 /// Reading a smaller entry takes less time than releasing the interpreter's lock.
 const LOCKED_SIZE_MAX: usize = 8192;
@@ -81,9 +81,7 @@ pub fn read_entries<'py>(
         made = records.made;
         consumed += entry.len();
     }
-    if body.capacity() > KEPT_MAX {
-        *body = Vec::new();
-    }
+    trim(body);
     READING.set(reading);
     Ok((PyList::new(py, made)?, consumed))
 }
@@ -115,9 +113,7 @@ pub fn summarize_batch(
     } else {
         guarded(py, || summarized(entry, &wanted, body))?
     };
-    if body.capacity() > KEPT_MAX {
-        *body = Vec::new();
-    }
+    trim(body);
     READING.set(reading);
     Ok(summarized
         .map(|found| (found.count, found.is_dense, found.oldest, found.newest, found.without_key)))

@@ -9,6 +9,7 @@ or end early. The bytes that were sent are then right, and no more than were pro
 Not here: what is in the log (any_log.py), how clients ask and take (client.py, clients.py,
 channels.py)."""
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +54,8 @@ class World:
 
     def __init__(self, random: Random, directory: Path, *, is_large: bool = False) -> None:
         self._patch = pytest.MonkeyPatch()
-        self._held = made.budget.held  # bytes
+        gc.collect()
+        self._held = made.budget.held  # bytes, which others hold
         self._taken = 0  # bytes of the budget for what is held
         self._patch.setattr(plan, "ENOUGH", random.choice(ENOUGH_MADE))
         self._patch.setattr(made, "HELD_SIZE_MAX", random.choice((1_000, made.HELD_SIZE_MAX)))

@@ -19,6 +19,7 @@ from records import (
     build_marker,
     read,
 )
+from tests.damage import damaged
 
 from .channels import until_error
 
@@ -78,6 +79,16 @@ def test_control_batches_and_empty_ones_are_dropped():
 def test_a_zstd_control_batch_is_dropped_and_not_refused():
     control = build(some(0, 1), magic=2, codec=Codec.ZSTD, control=True)
     assert offsets(converted(control + batch(1), policy=KAFKA)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_zstd_in_an_older_message_is_refused_before_it_is_damage(magic: int) -> None:
+    """As in Kafka, the policy decides before the format of the message is checked."""
+    message = damaged(batch(0, Codec.GZIP, magic=magic), field="attributes", to=int(Codec.ZSTD))
+    with pytest.raises(UnsupportedCodecError):
+        eager(MemoryRecords(message), magic, 0, KAFKA)
+    with pytest.raises(CorruptRecordsError, match="codec does not exist"):
+        eager(MemoryRecords(message), magic, 0, ConversionPolicy())
 
 
 def test_kafka_refuses_zstd_after_everything_before_it():

@@ -15,7 +15,7 @@ from records import Codec, FileRecords, MemoryRecords, Record, RecordsError, bac
 from tests.damage import mutated
 from tests.strategies import Segment, segments
 
-from .channels import sent
+from .channels import Everything, sent
 from .ways import RUNS_ONCE
 
 REFUSING = ConversionPolicy(recode={"zstd": "refuse"})
@@ -118,3 +118,11 @@ def test_a_range_that_no_budget_holds_is_made_again_while_it_is_sent(
     small = LazyDownConvertRecords(records, 1)
     assert not small.is_held
     assert sent(small.to_send()) == eager(records, 1)
+
+
+@pytest.mark.parametrize("budget", [1, 100, 20_000, 1_000_000])
+def test_a_turn_writes_no_more_of_a_held_range_than_its_budget(budget: int) -> None:
+    lazy = LazyDownConvertRecords(MemoryRecords(log_of(400)), 1)
+    assert lazy.is_held
+    send, channel = lazy.to_send(), Everything()
+    assert send.write_to(channel, budget) == len(channel.taken) == min(budget, lazy.size)

@@ -10,7 +10,6 @@ include such work. The figure is for a request without it, so a test can set a l
 
 Not here: the CPU time of a request (small_fetches.py)."""
 
-import selectors
 import sys
 import tempfile
 import threading
@@ -38,12 +37,14 @@ from .servers.draining import Address, Wire
 from .servers.small_requests import FETCHED, KINDS, Kind, Need
 from .servers.small_servers import create_written
 
-WAITED: Final = 0.0001  # seconds between two looks at the threads
+UNTIL_IDLE: Final = 0.05  # seconds after which threads with an event loop wait in their selectors
+WAITED: Final = 0.0001  # seconds between two looks at these threads
 WARM_UP: Final = 50  # requests before they are counted
 COUNT: Final = 100  # requests that are counted
 FEWEST: Final = 0.05  # the share of requests with fewer calls than the reported one
 SERVING: Final = ("network-", "converting-")  # the prefixes of threads' names
-WAIT: Final = f"{selectors.DefaultSelector.__name__}.select"  # the last call before a thread waits
+WAITS: Final = ("poll", "control")  # functions in C in which a thread waits: of epoll and kqueue
+C_CALLS: Final = ("c_call", "c_return")
 SERVED: Final = tuple(kind for kind in KINDS if kind.needs is not Need.CLUSTER)
 
 Function = tuple[str, str]  # its file and its name
@@ -78,7 +79,7 @@ class Counting:
     def __init__(self, threads: tuple[str, ...] = SERVING) -> None:
         self._is_on = False
         self._functions: Counter[Function] = Counter()
-        self._is_waiting: dict[int, bool] = {}  # by thread, if it has a selector
+        self._is_waiting: dict[int, bool] = {}  # in its selector, by thread
         self._threads = threads
         threading.setprofile(self._begin)
 
@@ -87,34 +88,28 @@ class Counting:
         serves = threading.current_thread().name.startswith(self._threads)
         sys.setprofile(self._count if serves else None)
 
-    def _count(self, frame: FrameType, event: str, _: Any) -> None:
-        if event != "call":
-            return
-        code, thread = frame.f_code, get_ident()
-        if code.co_qualname == WAIT:
-            self._is_waiting[thread] = True
-        elif thread in self._is_waiting:
-            self._is_waiting[thread] = False
-        if self._is_on:
-            self._functions[code.co_filename, code.co_qualname] += 1
+    def _count(self, frame: FrameType, event: str, called: Any) -> None:
+        if event == "call":
+            if self._is_on:
+                code = frame.f_code
+                self._functions[code.co_filename, code.co_qualname] += 1
+        elif event in C_CALLS and getattr(called, "__name__", "") in WAITS:
+            self._is_waiting[get_ident()] = event == "c_call"
 
     def calls(self, request: str, ask: Callable[[], object], count: int = COUNT) -> Calls:
         """The calls of a request that is sent `count` times."""
         requests = []
-        self._wait()
+        sleep(UNTIL_IDLE)
+        loops = [thread for thread, waits in self._is_waiting.copy().items() if waits]
         self._is_on = True
         for _ in range(count):
             self._functions = Counter()
             ask()
-            self._wait()
+            while not all(map(self._is_waiting.__getitem__, loops)):
+                sleep(WAITED)
             requests.append(self._functions)
         self._is_on = False
         return Calls(request, sorted(requests, key=Counter.total)[int(FEWEST * count)])
-
-    def _wait(self) -> None:
-        """Returns when all threads with a selector wait in it."""
-        while not all(self._is_waiting.copy().values()):
-            sleep(WAITED)
 
     @staticmethod
     def stop() -> None:

@@ -85,7 +85,7 @@ class ClientRequest:
     async def pass_to(self, other: Stream) -> None:
         """Forwards it unchanged."""
         other.send(LENGTH.pack(self.size) + bytes(self.prefix))
-        if self._left or not other.is_writable():
+        if self._left or not other.is_writable:
             async with timeout(self._limits.receive_timeout):
                 await forward(self._client, other, self._left)
                 await other.drain()

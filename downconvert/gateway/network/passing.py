@@ -167,7 +167,7 @@ class Passing:
         if not self.is_open or self._is_last or self._translated.current is not None:
             return 0
         session, unanswered, upstream = self._session, self._unanswered, self._upstream
-        if upstream is None or not upstream.stream.is_writable() or self._failure is not None:
+        if upstream is None or not upstream.stream.is_writable or self._failure is not None:
             return 0
         now, time, kinds = self._monotonic(), self._clock(), session.passed
         if session.identity.has_expired(time):
@@ -191,7 +191,7 @@ class Passing:
             return self._translate(upstream, data, now, time) if was_idle else 0
         session.client_id = unanswered[-1][1].client_id
         if was_idle:
-            self._expect(now)
+            self._expect(now, unanswered[0][3])
         try:
             upstream.stream.send(data[:at])
         except ConnectionEndedError as error:
@@ -204,7 +204,7 @@ class Passing:
         if size:
             try:
                 if self._translated.begin(data[:size], upstream, now, time):
-                    self._expect(now)
+                    self._expect(now, self._wait())
                 else:
                     self._client.wake()
             except Exception as error:
@@ -216,10 +216,10 @@ class Passing:
         current = self._translated.current
         return self._unanswered[0][3] if current is None else current.wait
 
-    def _expect(self, now: float) -> None:
-        """The broker can answer the first request from now on: moves the time-out."""
+    def _expect(self, now: float, wait: float) -> None:
+        """The broker can answer the first request from now on: moves the time-out. `wait`: seconds
+        that the broker may wait before."""
         self._since = now
-        wait = self._wait()
         self._client.deadline.move(now + self._limits.request_timeout + wait)
 
     # --- answers
@@ -289,7 +289,7 @@ class Passing:
             elif translation.is_for_task:
                 self._client.wake()
             else:
-                self._expect(now)
+                self._expect(now, translation.wait)
         return stop
 
     def _send(self, data: memoryview | bytearray, now: float) -> None:
@@ -300,7 +300,7 @@ class Passing:
             except ConnectionEndedError as error:
                 self._fail(error)
                 return
-            if self._left >= WORTHWHILE or not client.is_writable():
+            if self._left >= WORTHWHILE or not client.is_writable:
                 self._waits_for_client = True
                 client.wake()
                 return
@@ -313,10 +313,11 @@ class Passing:
         """Continues after a whole answer was sent."""
         client = self._client
         if self._unanswered:
-            self._expect(now)
+            self._expect(now, self._unanswered[0][3])
         else:
             self._client.deadline.move(now + self._limits.idle_timeout)
-        client.offer_again()
+        if client.available:
+            client.offer_again()
         if self._is_last or client.has_ended or (client.available and not self._unanswered):
             client.wake()
 

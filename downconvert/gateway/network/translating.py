@@ -88,7 +88,7 @@ class Translation:
     def begin(self, upstream: Upstream) -> bool:
         """Asks the cluster. Returns whether it has been asked. Raises errors of the exchange and
         ConnectionEndedError."""
-        if self.repeated is not None and upstream.stream.is_writable():
+        if self.repeated is not None and upstream.stream.is_writable:
             self.correlation_id = upstream.next_id()
             upstream.stream.send(self.repeated.ask(self.correlation_id, offset_of(self._whole)))
             if self.repeated.is_large:
@@ -137,7 +137,7 @@ class Translation:
         while isinstance(step, Turn) and perf_counter() < until:
             self.step = step = advance(self.steps, nothing)
         is_asked = isinstance(step, Ask) and step.body is not None and step.expects_response
-        if is_asked and upstream.stream.is_writable():
+        if is_asked and upstream.stream.is_writable:
             assert isinstance(step, Ask)
             self.correlation_id = upstream.write(step)
         return self.correlation_id is not None

@@ -11,10 +11,10 @@ from downconvert.gateway.network import delivery
 CALLS_MAX: Final = {"none-100": 930, "none-1000": 930, "lz4-100": 950, "lz4-1000": 970}
 TURNS_MAX: Final = 5.0
 SMALL_MAX: Final = {
-    "Fetch v2 none": 86,
-    "Fetch v2 lz4": 86,
-    "Fetch v12 none": 31,
-    "Fetch v12 lz4": 31,
+    "Fetch v2 none": 75,
+    "Fetch v2 lz4": 75,
+    "Fetch v12 none": 30,
+    "Fetch v12 lz4": 30,
     CLIENT: 346,
 }
 HAND_OVERS_MAX: Final = 1.2

@@ -212,7 +212,9 @@ async def forward(source: Stream, target: Stream, size: int) -> None:
             source.consume(size)
             arrived = size
         else:
-            arrived = await source.receive_into(target.send, size, PIECE_SIZE, target.is_writable)
+            arrived = await source.receive_into(
+                target.send, size, PIECE_SIZE, lambda: target.is_writable
+            )
         size -= arrived
         await target.drain()
 

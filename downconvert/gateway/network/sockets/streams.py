@@ -44,8 +44,18 @@ class Stream(asyncio.BufferedProtocol):
 
     __slots__ = (  # thousands of idle streams exist
         *("_abort_timer", "_buffer_size", "_is_lost", "_is_paused"),
-        *("_may_write", "_receiver", "_reader", "_writer", "available", "beside", "deadline"),
-        *("file", "has_ended", "is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
+        *("_receiver", "_reader", "_writer", "available", "beside", "deadline"),
+        *(
+            "file",
+            "has_ended",
+            "is_plain",
+            "is_writable",
+            "on_arrival",
+            "on_end",
+            "patience",
+            "peer",
+        ),
+        "transport",
     )
 
     def __init__(
@@ -67,7 +77,7 @@ class Stream(asyncio.BufferedProtocol):
         self.deadline = Deadline()
         self._reader: asyncio.Future[None] | Parked | None = None
         self._writer: asyncio.Future[None] | None = None
-        self._may_write = True
+        self.is_writable = True  # whether few bytes are queued for writing
         self.beside: asyncio.Future[None] | None = None
         self._receiver: Receiver | None = None
         self.transport: asyncio.Transport
@@ -125,7 +135,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.has_ended = self._is_lost = True
-        self._may_write = False
+        self.is_writable = False
         self.deadline.close()
         if self._abort_timer is not None:
             self._abort_timer.cancel()
@@ -140,10 +150,10 @@ class Stream(asyncio.BufferedProtocol):
             self.transport.set_protocol(NOBODY)
 
     def pause_writing(self) -> None:
-        self._may_write = False
+        self.is_writable = False
 
     def resume_writing(self) -> None:
-        self._may_write = True
+        self.is_writable = True
         wake(self._writer)
 
     # --- reading
@@ -258,7 +268,7 @@ class Stream(asyncio.BufferedProtocol):
 
     async def drain(self) -> None:
         """Waits until few bytes are queued for writing. ConnectionEndedError, TimeoutError."""
-        while not self._may_write:
+        while not self.is_writable:
             if self.has_ended or self.transport.is_closing():
                 raise ConnectionEndedError(self.peer)
             self._writer = asyncio.get_running_loop().create_future()
@@ -341,10 +351,6 @@ class Stream(asyncio.BufferedProtocol):
     def silence(self) -> StalledError:
         """The error of a transfer without progress."""
         return StalledError(self.peer, self.patience)
-
-    def is_writable(self) -> bool:
-        """Whether few bytes are queued for writing."""
-        return self._may_write
 
     def close(self) -> None:
         """Closes the connection. Written bytes are still sent, if the other side takes them

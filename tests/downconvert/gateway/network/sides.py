@@ -50,15 +50,12 @@ class Side:
         self.on_arrival: Callable[[memoryview], int] | None = None
         self.sent = bytearray()
         self.writes: list[bytes] = []
-        self.may_write = True
+        self.is_writable = True
         self.has_ended = False
         self.deadline = Timer()
         self.copied: list[int] = []
         self._waiter: asyncio.Future[None] | None = None
         self._time_out: Exception | None = None
-
-    def is_writable(self) -> bool:
-        return self.may_write
 
     def send(self, data: bytes | bytearray) -> None:
         self.sent += data
@@ -99,7 +96,7 @@ class Side:
             self.wake()
 
     async def drain(self) -> None:
-        while not self.may_write:
+        while not self.is_writable:
             await asyncio.sleep(0)
 
     async def receive_into(self, sink: Callable[[bytes], object], size: int, *_: object) -> int:

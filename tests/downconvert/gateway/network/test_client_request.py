@@ -167,7 +167,7 @@ def test_a_request_is_passed_on_only_as_fast_as_the_cluster_takes_requests() -> 
         with brokers:
             upstream = attached(Stream(), ours)
             sent = bytearray()
-            while upstream.is_writable():
+            while upstream.is_writable:
                 sent += bytes(64 * KiB)
                 upstream.send(bytes(64 * KiB))
             theirs.sendall(b"whole")

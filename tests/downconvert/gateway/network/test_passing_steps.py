@@ -112,7 +112,7 @@ def test_few_requests_wait_for_their_answers_at_a_time(through: Through) -> None
         between.broker.sent.clear()
         between.broker.arrive(answer(0))
         assert between.broker.sent == request(UNANSWERED_MAX)
-        between.broker.may_write = False
+        between.broker.is_writable = False
         between.broker.sent.clear()
         between.broker.arrive(answer(1))
         assert not between.broker.sent  # it takes no more now
@@ -223,7 +223,7 @@ def test_an_answer_is_sent_as_fast_as_the_client_takes_it(through: Through, is_l
         await between.begin()
         between.client.arrive(request(1) + request(2))
         size = 5000 + WORTHWHILE if is_large else 7000
-        between.client.may_write = is_large
+        between.client.is_writable = is_large
         between.broker.arrive(answer(1, size)[:5000])
         between.broker.arrive(answer(2))  # nothing is sent on meanwhile
         assert len(between.client.sent) == 5000
@@ -231,7 +231,7 @@ def test_an_answer_is_sent_as_fast_as_the_client_takes_it(through: Through, is_l
             for _ in range(5):
                 await asyncio.sleep(0)
             assert not between.broker.copied
-        between.client.may_write = True
+        between.client.is_writable = True
         for _ in range(5):
             await asyncio.sleep(0)
         assert between.broker.copied == [size + 4 - 5000]

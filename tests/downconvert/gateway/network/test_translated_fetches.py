@@ -106,12 +106,12 @@ def test_an_old_fetch_waits_until_the_client_has_taken_what_was_sent(through: Th
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1))
-        between.client.may_write = False
+        between.client.is_writable = False
         between.broker.arrive(answer(1))
         between.broker.sent.clear()
         between.client.arrive(old_fetch())
         assert not between.broker.sent
-        between.client.may_write = True
+        between.client.is_writable = True
         for _ in range(3):
             await asyncio.sleep(0)
         assert between.broker.sent
@@ -237,7 +237,7 @@ def test_an_old_fetch_is_left_to_the_task_unless_it_can_go_on_at_once(
             monkeypatch.setattr(ClientIdentity, "has_expired", lambda _, now: now >= DAY)
         task = await between.begin()
         if way == "the client does not read":
-            between.broker.may_write = False
+            between.broker.is_writable = False
         size = -1 if way == "in part" else len(old_fetch())
         between.client.arrive(old_fetch()[:size])
         assert await asyncio.wait_for(task, SECONDS) is None

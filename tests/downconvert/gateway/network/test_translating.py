@@ -35,7 +35,7 @@ READ_WHOLE = of_cluster(batch(), high_watermark=8)
 def to_broker(*, may_write: bool = True) -> Upstream:
     """A connection to a broker that sends nothing on."""
     made = Upstream(Side("the broker"), last_id=ASKED_ID - 1)
-    made.stream.may_write = may_write
+    made.stream.is_writable = may_write
     return made
 
 
@@ -169,7 +169,7 @@ def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
     assert one.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]
     assert one.correlation_id == ASKED_ID + 1
     assert len(upstream.stream.writes) == 2
-    upstream.stream.may_write = False
+    upstream.stream.is_writable = False
     more = translation(asked(), asked())
     more.begin(to_broker())  # type: ignore[arg-type]
     assert not more.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]

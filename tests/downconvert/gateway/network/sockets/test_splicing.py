@@ -171,7 +171,7 @@ def test_bytes_that_wait_for_the_target_go_before_those_that_are_forwarded(
         loop = asyncio.get_running_loop()
         async with connections(UNLIMITED) as ((source, target), ends):
             waiting = 0
-            while target.is_writable():
+            while target.is_writable:
                 waiting += target.send(bytes(64 * KiB))
             if head:
                 ends[0].sendall(rest[:head])

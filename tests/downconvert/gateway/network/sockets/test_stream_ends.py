@@ -60,7 +60,7 @@ async def fill(stream: Stream) -> None:
 
 def test_a_writer_learns_of_the_end_of_a_side_that_takes_nothing() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
-        while stream.is_writable():
+        while stream.is_writable:
             stream.send(bytes(WRITE_MAX))
         writing = asyncio.create_task(stream.drain())
         await asyncio.sleep(0)

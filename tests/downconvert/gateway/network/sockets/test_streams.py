@@ -113,16 +113,16 @@ def test_a_writer_that_waited_for_an_empty_queue_may_queue_as_much_as_before() -
             return size
 
         left = fill()
-        assert stream.is_writable()
+        assert stream.is_writable
         flushing = loop.create_task(stream.flushed())
         while left:
             left -= len(await loop.sock_recv(theirs, left))
         await flushing
         assert not stream.transport.get_write_buffer_size()
         fill()
-        assert stream.is_writable()
+        assert stream.is_writable
         stream.transport.write(bytes(WRITE_MAX))
-        assert not stream.is_writable()
+        assert not stream.is_writable
         stream.abort()
 
     with_stream(use)

@@ -69,7 +69,7 @@ class KeptBytes:
 class BufferedConversion:
     """A conversion that keeps its bytes. Its caller runs it in any number of steps."""
 
-    __slots__ = ("_budget", "_conversion", "_damage", "_data", "_held", "_seconds", "_take")
+    __slots__ = ("_budget", "_conversion", "_data", "_held", "_seconds", "_take", "damage")
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class BufferedConversion:
         self._data = bytearray()
         self._held = 0
         self._seconds = 0.0
-        self._damage: RecordsError | None = None
+        self.damage: RecordsError | None = None  # why it ended before the records do
 
     @property
     def source_size(self) -> int:
@@ -123,7 +123,7 @@ class BufferedConversion:
             if not self._data:
                 self.close()
                 raise
-            self._damage = error
+            self.damage = error
         except BaseException:
             self.close()
             raise
@@ -134,11 +134,6 @@ class BufferedConversion:
     def work_done(self) -> int:
         """The work done, counted as in `run`."""
         return self._conversion.work
-
-    @property
-    def damage(self) -> RecordsError | None:
-        """Why it ended before the records do."""
-        return self._damage
 
     def kept(self, overhead: int = 0) -> KeptBytes:
         """The bytes, after all is converted. `overhead`: bytes of the budget that the caller has

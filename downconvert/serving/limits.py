@@ -43,32 +43,29 @@ class Limits:
 class RequestMemory:
     """The bytes of all requests under way. Thread-safe.
 
+    free: bytes that are left; negative while one request grows beyond the limit.
+
     When all memory is taken, one request may still grow. So incomplete requests cannot block each
     other for ever."""
 
     def __init__(self, size: int) -> None:
         self._lock = Lock()
-        self._free = size
+        self.free = size
         self._favoured: object = None
-
-    @property
-    def free(self) -> int:
-        """Bytes that are left. Negative while one request grows beyond the limit."""
-        return self._free
 
     def take(self, owner: object, size: int) -> bool:
         """Takes `size` bytes for this owner. Returns False if too few are left now."""
         with self._lock:
-            if size > self._free:
+            if size > self.free:
                 if self._favoured not in (None, owner):
                     return False
                 self._favoured = owner
-            self._free -= size
+            self.free -= size
             return True
 
     def release(self, owner: object, size: int) -> None:
         """Gives back all bytes that the owner has taken."""
         with self._lock:
-            self._free += size
+            self.free += size
             if self._favoured is owner:
                 self._favoured = None

@@ -50,7 +50,7 @@ class LocalLog:
         self._guard = WriteGuard(log.path, files)
         self.active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
-        self._flushed = 0
+        self.flushed_offset = 0  # records below it are on the disk
         # Changes at a truncation and at the close: the rolled segments may be other ones then.
         self.generation = 0
         self.is_closed = False
@@ -74,11 +74,6 @@ class LocalLog:
     @property
     def end_offset(self) -> int:
         return self.active.next_offset
-
-    @property
-    def flushed_offset(self) -> int:
-        """Records below this offset are on the disk."""
-        return self._flushed
 
     @property
     def producers(self) -> Mapping[int, ProducerState]:

@@ -109,6 +109,7 @@ class Log:
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
+        writer.begin()
         return cls(path, writer, open_files, writer, session if owns else None)
 
     @classmethod

@@ -14,14 +14,9 @@ from records import BatchHeader, MemoryRecords
 from records.kernel import Buffer
 from records.logged import log_of
 
-from .checkpoints.checkpoints import PartitionCheckpoints
-from .config import LogConfig
-from .disk.fence import FencedFiles
-from .disk.open_files import OpenFiles
 from .errors import StorageError
 from .local_log import LocalLog
 from .producers.producers import PRODUCER_ID
-from .recovery import RecoveredLog
 from .segments.appended import check_appended, first_offset
 from .segments.segment import Segment
 from .segments.tail import Tail
@@ -32,20 +27,13 @@ LOG: Final = log_of(__name__)
 class LogWriter(LocalLog):
     """A log that this process changes."""
 
-    def __init__(
-        self,
-        log: RecoveredLog,
-        checkpoints: PartitionCheckpoints,
-        config: LogConfig,
-        files: FencedFiles,
-        open_files: OpenFiles,
-    ) -> None:
-        super().__init__(log, checkpoints, config, files, open_files)
+    def begin(self) -> None:
+        """Makes the log ready for appends, after its recovery."""
         if self.start_offset > self.end_offset:
             self.truncate_fully_and_start_at(self.start_offset)
         self.flush()
-        if len(log.report.checked) > 1:  # the next recovery need not read these segments again
-            self._checkpoints.raise_recovery_point(self._flushed)
+        if len(self.recovery.checked) > 1:  # the next recovery need not read these segments again
+            self._checkpoints.raise_recovery_point(self.flushed_offset)
 
     # --- appending
 
@@ -94,11 +82,11 @@ class LogWriter(LocalLog):
         """Returns when all appended data is synced."""
         self._guard.check(self.active)
         self.active.flush()
-        self._flushed = self.end_offset
+        self.flushed_offset = self.end_offset
 
     def release(self) -> None:
         """Flushes, and closes the files. They are opened again for the next write."""
-        if self.active.is_open or self._flushed < self.end_offset:
+        if self.active.is_open or self.flushed_offset < self.end_offset:
             self.flush()
             self.active.release()
 
@@ -130,13 +118,9 @@ class LogWriter(LocalLog):
             raise
         self.active = following
         self.segments.add(segment)
-        self._flushed = base_offset
-        self._checkpoints.raise_recovery_point(self._flushed)
+        self.flushed_offset = base_offset
+        self._checkpoints.raise_recovery_point(self.flushed_offset)
         self._start.note_if_there_is_room()
-
-    def is_roll_due(self, now: int) -> bool:
-        """As `SegmentWriter.is_old`. Before an append, timestamps of records are compared, too."""
-        return self.active.is_old(now)
 
     def close(self) -> None:
         """Flushes everything, and leaves the directory in the state of a clean shutdown.
@@ -153,7 +137,7 @@ class LogWriter(LocalLog):
             self.active.close()
             self._start.note()
             self._epochs.flush()
-            self._checkpoints.set_recovery_point(self._flushed)
+            self._checkpoints.set_recovery_point(self.flushed_offset)
         except BaseException:
             self.active.abandon()
             raise
@@ -185,14 +169,18 @@ class LogWriter(LocalLog):
         self.generation += 1
         self._checkpoints.lower_cleaner_point(offset)
         # This comes first: later data from there on must not count as flushed.
-        self._flushed = min(self._flushed, offset)
-        self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
+        self.flushed_offset = min(self.flushed_offset, offset)
+        self._checkpoints.set_recovery_point(
+            min(self.flushed_offset, self._checkpoints.recovery_point)
+        )
         try:
             while self.active.segment.base_offset > offset and len(self.segments) > 1:
                 self._drop_active()
             self._directory.sync()  # else removed segments might come back after a crash
             self.active.truncate_to(offset)
-            self._flushed = min(self._flushed, self.end_offset)  # whole batches were removed
+            self.flushed_offset = min(
+                self.flushed_offset, self.end_offset
+            )  # whole batches were removed
             if self.end_offset < self.start_offset:  # the start was within a removed batch
                 self.truncate_fully_and_start_at(self.start_offset)
         finally:
@@ -203,7 +191,7 @@ class LogWriter(LocalLog):
         self._guard.check(self.active)
         self.generation += 1
         self._checkpoints.lower_cleaner_point(0)
-        self._flushed = 0
+        self.flushed_offset = 0
         self._checkpoints.set_recovery_point(0)
         self._directory.remove_snapshots(above=-1)  # they describe offsets before the new start
         while len(self.segments) > 1:
@@ -220,7 +208,7 @@ class LogWriter(LocalLog):
             self._directory.remove_or_fence(old.segment)
             self.segments.add(segment)
             self._directory.sync()
-        self._flushed = offset
+        self.flushed_offset = offset
         self._start.move(offset)
         self._start.note()
 

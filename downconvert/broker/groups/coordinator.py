@@ -17,7 +17,6 @@ from records.logged import log_of
 from .group import Group
 from .group_manager import GroupManager
 from .member import Join, Joined, MemberIdentity, Synced
-from .member_memory import MemberMemory
 from .offset_expiry import CONSUMER, subscribed_topics
 from .offsets import Committed, Offsets, Partition
 from .rebalance import State
@@ -26,7 +25,8 @@ LOG: Final = log_of(__name__)
 
 
 class Groups:
-    """The requests for a broker's groups. Thread-safe."""
+    """The requests for a broker's groups. Thread-safe. topic: `__consumer_offsets`. The leader of a
+    partition coordinates the groups of that partition."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Groups:
         time_of_day: TimeOfDay,
     ) -> None:
         self.manager = GroupManager(config, offsets, purgatory, time_of_day)
+        self.topic = offsets.topic
         self._offsets = offsets
         self._lock = self.manager.lock
         shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
@@ -114,31 +115,17 @@ class Groups:
 
     # --- offsets
 
-    @property
-    def partitions_count(self) -> int:
-        """The partitions of `__consumer_offsets`."""
-        return self._offsets.topic.count
-
-    def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that holds the group's offsets."""
-        return self._offsets.topic.partition_of(group_id)
-
     def offsets_partitions_added(self, before: int) -> None:
         """`__consumer_offsets` has got more partitions, so groups move to others."""
         with self._lock:
             self._offsets.partitions_added(before, self.manager.groups.keys())
-
-    def is_elsewhere(self, group_id: str) -> bool:
-        """Whether another broker coordinates the group, because it leads the partition that holds
-        the group's offsets."""
-        return self._offsets.topic.is_led_elsewhere(group_id)
 
     def committed(
         self, group_id: str, now: float
     ) -> tuple[Mapping[Partition, Committed], Collection[Partition]]:
         """The group's committed offsets, and the partitions with offsets in an open transaction."""
         with self.manager.locked_group(group_id, now):
-            return self._offsets.of(group_id), self._offsets.pending(group_id)
+            return self._offsets.kept.of(group_id), self._offsets.kept.pending(group_id)
 
     def commit(
         self,
@@ -183,7 +170,7 @@ class Groups:
         """Creates `__consumer_offsets` if needed. Returns an error, or NONE and the partition that
         holds the group's offsets."""
         code = self._check(group_id, may_be_empty=True)
-        return (code, -1) if code else self._offsets.topic.ensure(group_id, now)
+        return (code, -1) if code else self.topic.ensure(group_id, now)
 
     def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition], now: float
@@ -232,18 +219,13 @@ class Groups:
 
     # --- all groups
 
-    @property
-    def memory(self) -> MemberMemory:
-        """The memory that the members of all groups take."""
-        return self.manager.limits.memory
-
     def positions(self) -> list[tuple[str, str, int, int]]:
         """All committed offsets: group, topic, partition, offset."""
         with self._lock:
             return [
                 (group_id, topic, index, one.offset)
                 for group_id in self._offsets.ids()
-                for (topic, index), one in self._offsets.of(group_id).items()
+                for (topic, index), one in self._offsets.kept.of(group_id).items()
             ]
 
     def look(self, group_id: str, now: float, show: Callable[[Group], Message]) -> Message | None:
@@ -271,6 +253,6 @@ class Groups:
     def _check(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         if not (group_id or may_be_empty):
             return ErrorCode.INVALID_GROUP_ID
-        if self._offsets.topic.is_led_elsewhere(group_id):
+        if self.topic.is_led_elsewhere(group_id):
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE

@@ -17,11 +17,10 @@ from downconvert.protocol.errors import ErrorCode
 
 from .joining import Joining
 from .member import Join, Joined, Member, MemberIdentity, Synced
-from .members import Members
 from .rebalance import GroupLimits, Rebalance, State
 
 
-class Group:
+class Group(Rebalance):
     """A group. Its owner holds a lock around every call."""
 
     def __init__(
@@ -31,9 +30,9 @@ class Group:
         store: Callable[["Group", float], ErrorCode],
     ) -> None:
         """`store`: writes the group's state. It gets the time, and returns an error code."""
+        super().__init__(limits, partial(store, self))
         self.id = group_id
-        self._rebalance = Rebalance(limits, partial(store, self))
-        self._joining = Joining(group_id, limits, self._rebalance)
+        self._joining = Joining(group_id, limits, self)
 
     # --- requests of members
 
@@ -41,8 +40,8 @@ class Group:
         """A client becomes a member, or a member joins again. The answer comes at once or later."""
         code, member_id = self._joining.join(join, now, reply)
         if code:
-            self._rebalance.send(reply, Joined(member_id=member_id, code=code))
-        self._rebalance.maybe_complete_join(now)
+            self.send(reply, Joined(member_id=member_id, code=code))
+        self.maybe_complete_join(now)
 
     def sync(
         self,
@@ -65,28 +64,27 @@ class Group:
         if not code and self.state is State.PREPARING:
             code = ErrorCode.REBALANCE_IN_PROGRESS
         if code:
-            self._rebalance.send(reply, Synced(code=code))
+            self.send(reply, Synced(code=code))
             return
         member = self.members[identity.member_id]
-        self._rebalance.unsynced.discard(member.id)
+        self.unsynced.discard(member.id)
         if self.state is State.STABLE:
-            self._rebalance.send(reply, self._rebalance.synced(member))
-            self._rebalance.reset_session_timer(member, now)
+            self.send(reply, self.synced(member))
+            self.reset_session_timer(member, now)
             return
-        self._rebalance.answer_sync(
+        self.answer_sync(
             member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS)
         )  # the assignments are of an earlier generation
         member.sync_reply, member.deadline = reply, None
         if member.id == self.leader:
-            self._rebalance.assign(assignments, now)
+            self.assign(assignments, now)
 
     def heartbeat(self, identity: MemberIdentity, now: float) -> ErrorCode:
         code = self._check_identity(identity)
         if code:
             return code
-        rebalance = self._rebalance
-        rebalance.reset_session_timer(rebalance.members.by_id[identity.member_id], now)
-        if rebalance.state is State.PREPARING:
+        self.reset_session_timer(self.members.by_id[identity.member_id], now)
+        if self.state is State.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -96,13 +94,13 @@ class Group:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not member_id:
             member_id = self.members.static(instance_id) or ""
-        elif member_id in self._rebalance.pending:
-            del self._rebalance.pending[member_id]
-            self._rebalance.maybe_complete_join(now)
+        elif member_id in self.pending:
+            del self.pending[member_id]
+            self.maybe_complete_join(now)
             return ErrorCode.NONE
         code = self.members.check(member_id, instance_id)
         if not code:
-            self._rebalance.remove_member(self.members[member_id], now)
+            self.remove_member(self.members[member_id], now)
         return code
 
     def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:
@@ -119,8 +117,7 @@ class Group:
 
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
-        rebalance = self._rebalance
-        state = rebalance.state
+        state = self.state
         if state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if state is State.EMPTY and identity.generation < 0:
@@ -130,41 +127,12 @@ class Group:
         code = self._check_identity(identity)
         if code:
             return code
-        rebalance.reset_session_timer(rebalance.members.by_id[identity.member_id], now)
+        self.reset_session_timer(self.members.by_id[identity.member_id], now)
         if state is State.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
     # --- state
-
-    @property
-    def state(self) -> State:
-        return self._rebalance.state
-
-    @property
-    def generation(self) -> int:
-        return self._rebalance.generation
-
-    @property
-    def protocol_type(self) -> str | None:
-        return self._rebalance.protocol_type
-
-    @property
-    def protocol(self) -> str | None:
-        return self._rebalance.protocol
-
-    @property
-    def members(self) -> Members:
-        return self._rebalance.members
-
-    @property
-    def empty_since(self) -> float | None:
-        """Seconds, by the time of day; None: unknown, or the group is not empty."""
-        return self._rebalance.empty_since
-
-    @empty_since.setter
-    def empty_since(self, seconds: float) -> None:
-        self._rebalance.empty_since = seconds
 
     @property
     def leader(self) -> str | None:
@@ -174,61 +142,42 @@ class Group:
     @property
     def is_unused(self) -> bool:
         """Whether there has never been a generation, and no client is about to join."""
-        rebalance = self._rebalance
-        return rebalance.state is State.DEAD or (
-            rebalance.state is State.EMPTY and not rebalance.generation and not rebalance.pending
+        return self.state is State.DEAD or (
+            self.state is State.EMPTY and not self.generation and not self.pending
         )
 
     def kill(self) -> None:
         """Marks an empty group as dead."""
         assert self.state is State.EMPTY
-        self._rebalance.state = State.DEAD
-        self._rebalance.pending.clear()
+        self.state = State.DEAD
+        self.pending.clear()
 
     def restore(self, stored: StoredGroup, now: float) -> None:
         """Restores the stored state. Session timeouts of its members start now."""
-        rebalance = self._rebalance
-        rebalance.generation = stored.generation
-        rebalance.protocol_type = stored.protocol_type or None
+        self.generation = stored.generation
+        self.protocol_type = stored.protocol_type or None
         for member in (Member.restored(one, stored.protocol) for one in stored.members):
             self.members.admit(member)
             member.is_new = False
-            rebalance.reset_session_timer(member, now)
+            self.reset_session_timer(member, now)
         if self.members:
-            rebalance.state, rebalance.protocol = State.STABLE, stored.protocol
+            self.state, self.protocol = State.STABLE, stored.protocol
         elif stored.time != NO_TIME:
-            rebalance.empty_since = stored.time / 1000
+            self.empty_since = stored.time / 1000
         if stored.leader in self.members:
             self.members.leader = stored.leader
 
     def take_answers(self) -> list[Callable[[], None]]:
         """Returns the due answers, each once. The caller calls them while it holds no lock."""
-        rebalance = self._rebalance
-        answers, rebalance.outbox = rebalance.outbox, []
+        answers, self.outbox = self.outbox, []
         return answers
-
-    # --- time
-
-    def next_deadline(self, member_id: str | None = None) -> float | None:
-        """The latest time to call `advance`, in seconds; None: nothing waits. `member_id`: the end
-        of this member's session instead; None: there is none, or it waits for an answer."""
-        rebalance = self._rebalance
-        if member_id is None:
-            return rebalance.next_deadline()
-        member = rebalance.members.by_id.get(member_id)
-        return None if member is None else member.deadline
-
-    def advance(self, now: float) -> None:
-        """Runs the timers that are due."""
-        self._rebalance.advance(now)
 
     # --- how
 
     def _check_identity(self, identity: MemberIdentity) -> ErrorCode:
-        rebalance = self._rebalance
-        if rebalance.state is State.DEAD:
+        if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        code = rebalance.members.check(identity.member_id, identity.instance_id)
-        if not code and identity.generation != rebalance.generation:
+        code = self.members.check(identity.member_id, identity.instance_id)
+        if not code and identity.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return code

@@ -119,9 +119,9 @@ class GroupManager:
             if group is None:
                 return
             if expires:
-                offsets = self.offsets.of(group_id)
+                offsets = self.offsets.kept.of(group_id)
                 old = expired(group, offsets, self._time_of_day.at(now), self._retention)
-                pending = self.offsets.pending(group_id)
+                pending = self.offsets.kept.pending(group_id)
                 old = [at for at in old if at not in pending]
                 if old and not self.offsets.remove(group_id, old, now):
                     LOG.info("group %s: %d offsets have expired", group_id, len(old))

@@ -83,14 +83,6 @@ class Offsets:
         """Groups with committed offsets, or with stored members."""
         return self.kept.ids() | self.stored.keys()
 
-    def of(self, group_id: str) -> Mapping[Partition, Committed]:
-        """The group's committed offsets."""
-        return self.kept.of(group_id)
-
-    def pending(self, group_id: str) -> Collection[Partition]:
-        """Partitions in which an open transaction has committed offsets."""
-        return self.kept.pending(group_id)
-
     def commit(
         self,
         group_id: str,

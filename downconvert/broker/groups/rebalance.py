@@ -74,8 +74,12 @@ class Rebalance:
 
     # --- time
 
-    def next_deadline(self) -> float | None:
-        """The latest time to call `advance`, in seconds; None: nothing waits."""
+    def next_deadline(self, member_id: str | None = None) -> float | None:
+        """The latest time to call `advance`, in seconds; None: nothing waits. `member_id`: the end
+        of this member's session instead; None: there is none, or it waits for an answer."""
+        if member_id is not None:
+            member = self.members.by_id.get(member_id)
+            return None if member is None else member.deadline
         deadlines = [*self.members.deadlines(), *self.pending.values()]
         for deadline in self._join_deadline, self._sync_deadline:
             if deadline is not None:

@@ -123,7 +123,7 @@ def _broker_configs(broker: BrokerState) -> list[Message]:
         "num.partitions": config.num_partitions,
         "offsets.retention.check.interval.ms": config.offsets_retention_check_interval_ms,
         "offsets.retention.minutes": config.offsets_retention_minutes,
-        "offsets.topic.num.partitions": broker.groups.partitions_count,
+        "offsets.topic.num.partitions": broker.groups.topic.count,
         "replica.lag.time.max.ms": config.replica_lag_time_max_ms,
         "socket.request.max.bytes": config.socket_request_max_bytes,
         "transaction.max.timeout.ms": config.transaction_max_timeout_ms,

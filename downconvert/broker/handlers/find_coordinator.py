@@ -32,7 +32,7 @@ def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) 
     """Creates `__consumer_offsets` before the first commit, as Kafka does. If that fails, the log
     gives the reason once for all of these groups, and commits get an error."""
     for group_id in group_ids:
-        if broker.groups.is_elsewhere(group_id):
+        if broker.groups.topic.is_led_elsewhere(group_id):
             continue
         code, _ = broker.groups.ensure_partition(group_id, now)
         if code not in (ErrorCode.NONE, ErrorCode.INVALID_GROUP_ID):
@@ -42,7 +42,7 @@ def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) 
 def _coordinator(broker: BrokerState, exchange: Exchange, key: str, refusal: str | None) -> Message:
     """`refusal`: why this broker coordinates no transactions."""
     client, kind = exchange.client, exchange.request.body.key_type
-    if kind == GROUP and broker.groups.is_elsewhere(key):
+    if kind == GROUP and broker.groups.topic.is_led_elsewhere(key):
         code, reason = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
     elif kind == GROUP or (kind == TRANSACTION and refusal is None):
         node_id = broker.config.node_id

@@ -57,7 +57,7 @@ def _commit(
     if not broker.config.is_writable:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     body = exchange.request.body
-    index = broker.groups.partition_of(body.group_id)
+    index = broker.groups.topic.partition_of(body.group_id)
     at = TopicPartition(OFFSETS_TOPIC, index)
     if not body.group_id:
         return ErrorCode.INVALID_GROUP_ID

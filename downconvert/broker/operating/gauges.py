@@ -97,7 +97,7 @@ class StateCollector(Collector):
         yield gauge("conversions_under_way", what, cache.under_way)
 
     def _of_members(self) -> Iterator[Metric]:
-        memory = self._broker.groups.memory
+        memory = self._broker.groups.manager.limits.memory
         what = "Metadata and assignments of the members of all groups."
         yield gauge("group_members_bytes", what, memory.size)
         yield gauge("group_members_max_bytes", "The limit of these.", memory.size_max)

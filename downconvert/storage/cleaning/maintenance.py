@@ -132,7 +132,7 @@ class Maintenance:
         part = cleanable(log, config, now, bound) if config.is_compacted else None
         if part is not None and not part.is_due(config):
             part = None
-        return Due(log.writer.is_roll_due(now), removable(log, config, now, bound), part)
+        return Due(log.writer.active.is_old(now), removable(log, config, now, bound), part)
 
     def step(self, config: LogConfig, now: int, size: int) -> Step:
         """Rolls a segment, removes some, or lets the cleaner read about `size` bytes.

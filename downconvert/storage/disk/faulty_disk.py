@@ -225,10 +225,7 @@ class FaultyFile:
         self._disk = disk
         self._file = file
         self._inode = inode
-
-    @property
-    def path(self) -> Path:
-        return self._file.path
+        self.path = file.path
 
     def fileno(self) -> int:
         return self._file.fileno()

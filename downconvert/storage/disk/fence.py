@@ -146,15 +146,12 @@ class FencedFiles:
 class FencedFile:
     """A file in that directory."""
 
-    __slots__ = ("_fence", "_file")
+    __slots__ = ("_fence", "_file", "path")
 
     def __init__(self, fence: FencedFiles, file: WritableFile) -> None:
         self._fence = fence
         self._file = file
-
-    @property
-    def path(self) -> Path:
-        return self._file.path
+        self.path = file.path
 
     def fileno(self) -> int:
         return self._file.fileno()

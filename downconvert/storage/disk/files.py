@@ -77,19 +77,15 @@ class Files(Protocol):
 class DiskFile:
     """A file descriptor, written by position."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ("_fd", "path")
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         with _room(path):
             self._fd = open_for_writing(path)
         if os.fstat(self._fd).st_nlink > 1:
             self.close()
             raise CorruptFileError(HAS_TWO_NAMES, str(path))
-
-    @property
-    def path(self) -> Path:
-        return self._path
 
     def fileno(self) -> int:
         return self._fd
@@ -101,15 +97,15 @@ class DiskFile:
                 rest = memoryview(data)[written:] if written else data
                 written += os.pwrite(self._fd, rest, position + written)
         except OSError as error:
-            _refuse_if_full(error, self._path)
+            _refuse_if_full(error, self.path)
             raise
 
     def truncate(self, size: int) -> None:
-        with _room(self._path):
+        with _room(self.path):
             os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        with _room(self._path):
+        with _room(self.path):
             os.fsync(self._fd)
 
     def close(self) -> None:

@@ -217,7 +217,7 @@ def test_the_age_of_an_emptied_segment_counts_from_its_next_append(path: Path) -
         log.writer.append(batch(0, magic=V0), now=1000)
         log.writer.truncate_to(0)
         log.writer.append(batch(0, magic=V0), now=10_000)
-        assert not log.writer.is_roll_due(10_500)
+        assert not log.writer.active.is_old(10_500)
 
 
 def test_a_release_flushes_even_if_the_files_are_closed_already(path: Path) -> None:

@@ -86,7 +86,7 @@ def test_records_without_times_are_as_old_as_the_first_append_or_opening(
     path: Path, reopens: bool
 ) -> None:
     log = opened(path, segment_ms=1000)
-    assert not log.writer.is_roll_due(10**9)  # it is empty
+    assert not log.writer.active.is_old(10**9)  # it is empty
     log.writer.append(batch(0, magic=V0), now=5000)
     log.writer.append(batch(1, magic=V0), now=5500)
     start = 5000
@@ -94,12 +94,12 @@ def test_records_without_times_are_as_old_as_the_first_append_or_opening(
         log.close()
         log = opened(path, segment_ms=1000)
         start = 7000
-        assert not log.writer.is_roll_due(start)
-    assert not log.writer.is_roll_due(start + 1000)
-    assert log.writer.is_roll_due(start + 1001)
+        assert not log.writer.active.is_old(start)
+    assert not log.writer.active.is_old(start + 1000)
+    assert log.writer.active.is_old(start + 1001)
     log.writer.append(batch(2, magic=V0), now=start + 1001)
     assert bases(log) == [0, 2]
-    assert not log.writer.is_roll_due(start + 2001)
+    assert not log.writer.active.is_old(start + 2001)
     log.close()
 
 
@@ -108,11 +108,11 @@ def test_only_a_truncation_to_nothing_makes_a_segment_young_again(path: Path) ->
         log.writer.append(batch(0, magic=V0), now=5000)
         log.writer.append(batch(1, magic=V0), now=5500)
         log.writer.truncate_to(1)
-        assert log.writer.is_roll_due(6001)
+        assert log.writer.active.is_old(6001)
         log.writer.truncate_to(0)
         log.writer.append(batch(0, magic=V0), now=6500)
-        assert not log.writer.is_roll_due(7500)
-        assert log.writer.is_roll_due(7501)
+        assert not log.writer.active.is_old(7500)
+        assert log.writer.active.is_old(7501)
 
 
 def test_the_first_record_of_equal_timestamps_is_found_after_a_truncation(path: Path) -> None:

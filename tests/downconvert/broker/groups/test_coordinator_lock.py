@@ -126,7 +126,7 @@ def test_offsets_of_a_transaction_count_if_the_topic_gets_more_partitions_meanwh
         def check(_batch: object) -> None:
             """Called as the offsets are appended, while another thread changes the topic."""
             broker.topics.add_partitions(OFFSETS_TOPIC, range(1, 50))
-            changes.append(broker.groups.partition_of("g"))
+            changes.append(broker.groups.topic.partition_of("g"))
 
         offsets = {AT: Committed(9, commit_time=5)}
         code = broker.groups.commit("g", ANYONE, offsets, NOW, producer=(3, 0), check=check)

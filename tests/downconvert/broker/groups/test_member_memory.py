@@ -66,9 +66,9 @@ def test_a_member_that_finds_no_room_in_the_sum_is_refused(broker: Broker) -> No
     assert first.error_code == ErrorCode.NONE
     assert join(broker, "h", 401).error_code == FULL
     assert join(broker, "h", 400).error_code == ErrorCode.NONE
-    assert broker.groups.memory.size == MAX
+    assert broker.groups.manager.limits.memory.size == MAX
     leave(broker, "g", first)
-    assert broker.groups.memory.size == 400
+    assert broker.groups.manager.limits.memory.size == 400
     assert join(broker, "i", 600).error_code == ErrorCode.NONE
 
 
@@ -84,13 +84,13 @@ def test_members_that_are_there_join_again_in_a_full_broker(broker: Broker) -> N
 def test_assignments_count_too_and_one_without_room_is_refused(broker: Broker) -> None:
     joined = join(broker, "g", 600)
     assert sync(broker, "g", joined, 401) == NO_ROOM
-    assert broker.groups.memory.size == 600
+    assert broker.groups.manager.limits.memory.size == 600
     joined = join(broker, "g", 600, joined.member_id)
     assert sync(broker, "g", joined, 400) == ErrorCode.NONE
-    assert broker.groups.memory.size == MAX
+    assert broker.groups.manager.limits.memory.size == MAX
     assert sync(broker, "g", joined, 1) == ErrorCode.NONE  # the generation has its assignments
     leave(broker, "g", joined)
-    assert broker.groups.memory.size == 0
+    assert broker.groups.manager.limits.memory.size == 0
 
 
 def test_whatever_members_do_the_sum_is_theirs(broker: Broker) -> None:
@@ -111,7 +111,11 @@ def test_whatever_members_do_the_sum_is_theirs(broker: Broker) -> None:
             there[group] = joined, size + assigned
         else:
             leave(broker, group, there.pop(group)[0])
-        assert broker.groups.memory.size == sum(size for _, size in there.values()) <= MAX
+        assert (
+            broker.groups.manager.limits.memory.size
+            == sum(size for _, size in there.values())
+            <= MAX
+        )
 
 
 def test_a_restart_counts_the_stored_members(tmp_path: Path) -> None:
@@ -120,7 +124,7 @@ def test_a_restart_counts_the_stored_members(tmp_path: Path) -> None:
             body = Message(groups=["g"])
             if not ask(broker, ApiKey.DescribeGroups, 0, body).groups[0].members:
                 assert sync(broker, "g", join(broker, "g", 600), 50) == ErrorCode.NONE
-            assert broker.groups.memory.size == 650
+            assert broker.groups.manager.limits.memory.size == 650
 
 
 def test_operators_see_how_much_it_is_and_a_refusal_once(

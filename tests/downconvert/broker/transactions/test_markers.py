@@ -56,7 +56,7 @@ def test_offsets_of_a_transaction_get_one_marker(broker: Broker, producer: Produ
     assert producer.add_offsets() is ErrorCode.NONE
     assert producer.commit_offset(3) is ErrorCode.NONE
     assert producer.end() is ErrorCode.NONE
-    index = broker.groups.partition_of("g")
+    index = broker.groups.topic.partition_of("g")
     kinds = [header.is_control for _, header in offsets_log(broker, index).batches()]
     assert kinds == [False, True]
 

@@ -12,6 +12,7 @@ from heapq import merge
 from typing import NamedTuple
 
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
+from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.rising import Rising, below
 from records import BatchHeader, CorruptRecordsError
 
@@ -39,7 +40,7 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
     else:
         with closing(Blocks(file.blob_of_log, file.size)) as blocks:
             look = RangeRecords(Direct(blocks), 0, file.size)
-            if file.size <= LOOK_SIZE:  # one request reads all of it
+            if _is_short(file):
                 yield look.batches()
                 return
             hints = Boundaries(file, look)
@@ -87,7 +88,7 @@ def _until_damage(file: SegmentFile) -> Iterator[BatchHeader]:
 
 class LastBatch(NamedTuple):
     """The last complete batch that headers lead to; None: there is none. `is_damaged`: damage or
-    zeros follow it."""
+    zeros follow it, or in a store an incomplete batch, behind which there may be others."""
 
     header: BatchHeader | None
     is_damaged: bool
@@ -96,12 +97,20 @@ class LastBatch(NamedTuple):
 def last_batch(file: SegmentFile) -> LastBatch:
     """The last complete batch before the next segment's offsets, or before damage. A batch with a
     wrong offset is damage."""
-    found, is_damaged, rising = None, False, Rising(file.base_offset)
+    found, is_damaged, rising, end = None, False, Rising(file.base_offset), 0
     with headers_near(file, file.next_offset - 1) as headers:
         try:
             for header in below(headers, file.next_offset):
                 is_damaged = not rising.add(header)
                 found = found if is_damaged else header
+                end = header.position + header.size
         except CorruptRecordsError:
             is_damaged = True
+    if _is_short(file) and file.next_offset == OFFSET_MAX:
+        is_damaged = is_damaged or end < file.size
     return LastBatch(found, is_damaged)
+
+
+def _is_short(file: SegmentFile) -> bool:
+    """Whether one request reads all of a log, so that the index is not needed."""
+    return bool(file.blobs) and not file.is_gzipped and file.size <= LOOK_SIZE

@@ -346,3 +346,26 @@ def test_offsets_that_the_cleaners_of_two_copies_removed_are_not_missing(tmp_pat
             (path / name / "cleaner-offset-checkpoint").write_text(text)
         told = [row["_corrupt"] for row in rows(path, mode="PERMISSIVE") if row["_corrupt"]]
         assert [(one["startOffset"], one["endOffset"]) for one in told] == [(5, 10)]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_a_batch_that_seems_to_be_cut_off_is_not_the_end_of_a_log(
+    tmp_path: Path, is_packed: bool, copies: int
+) -> None:
+    """Its size leads beyond the segment, and the index to the batch behind it."""
+    logs = tmp_path / "logs"
+    for name, count in (("b1", 10), ("b2", 6))[:copies]:
+        (logs / name).mkdir(parents=True)
+        indexed_segment(logs / name / "a-0", 0, *BATCHES[:count])
+    log = logs / "b1" / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[sum(map(len, BATCHES[:3])) + 8] = 0x7F
+    log.write_bytes(data)
+    path = packed(logs) if is_packed else logs
+    wanted = [at for at in ALL[:100] if copies == 2 or not 30 <= at < 40]
+    assert offsets(path, mode="PERMISSIVE") == wanted
+    source = stream(path, mode="DROPMALFORMED")
+    end = source.latestOffset({"a": {"0": 0}})
+    assert end == {"a": {"0": {"offset": 100, "leaderEpoch": 0}}}
+    assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in wanted]

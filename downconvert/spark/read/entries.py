@@ -127,6 +127,11 @@ class Entries:
             return
         following = self._following(entry)
         lost = self._lost(entry, near, following)
+        state = self._state_of(entry, following)
+        valid_until = self.split.segment.valid_until
+        if lost is not None and lost[1] > valid_until:
+            # From `valid_until` on, nothing belongs to this log. `after_last` handles the rest.
+            following, lost = self.size, (min(lost[0], valid_until), valid_until)
         if lost is not None and lost[0] >= self.split.end_offset:
             self.position = self.end = self.size  # none of the split's records are left
             self._is_reported = True
@@ -134,11 +139,6 @@ class Entries:
         if lost is not None and lost[1] <= self.split.first_offset:
             self._continue_at(following, lost)  # none of the lost records is wanted
             return
-        state = self._state_of(entry, following)
-        valid_until = self.split.segment.valid_until
-        if lost is not None and lost[1] > valid_until:
-            # From `valid_until` on, nothing belongs to this log. `after_last` handles the rest.
-            following, lost = self.size, (min(lost[0], valid_until), valid_until)
         if lost is not None:
             lost = max(lost[0], self.split.first_offset), lost[1]
         absent: list[tuple[int, int] | None] = [lost]

@@ -160,6 +160,34 @@ def test_records_after_a_stale_copy_begin_where_it_was_truncated(
         assert streamed(tmp_path) == [f"a-0:{offset}" for offset in range(210)]
 
 
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+@pytest.mark.parametrize("tail", [b"", bytes(4096), b"\1" * 100], ids=["whole", "zeros", "noise"])
+def test_what_follows_truncated_records_hides_no_records_of_another_copy(
+    tmp_path: Path, tail: bytes
+) -> None:
+    """Whatever part of them is wanted. Only the stale copy has the log's beginning."""
+    epochs = "0\n2\n0 0\n1 150\n"
+    between = [batch(*range(at, at + 10), leader_epoch=1) for at in range(150, 210, 10)]
+    copies = {"b1": (200, between[5:]), "b2": (0, BATCHES[:18]), "b3": (150, between[:5])}
+    for name, (base, batches) in copies.items():
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", base, *batches, tail if name == "b2" else b"")
+        known = "0\n1\n0 0\n" if name == "b2" else epochs
+        (tmp_path / name / "a-0" / "leader-epoch-checkpoint").write_text(known)
+    for first, last in ((0, 210), (100, 145), (145, 155), (150, 160), (160, 170), (175, 205)):
+        bounds = {
+            "startingOffsets": f'{{"a":{{"0":{first}}}}}',
+            "endingOffsets": f'{{"a":{{"0":{last}}}}}',
+        }
+        for level in LEVELS:
+            found = rows(tmp_path, level=level, **bounds)
+            if level == "record":
+                assert [row["offset"] for row in found] == list(range(first, last))
+            else:
+                bases = [row["baseOffset"] for row in found]
+                assert bases == list(range(first // 10 * 10, last, 10))
+
+
 @pytest.mark.parametrize("damage", [bytes(61), b"\x7f"], ids=["zeros", "too large a size"])
 def test_another_copy_is_read_beyond_a_damaged_header_as_far_as_its_index_leads(
     tmp_path: Path, damage: bytes

@@ -44,6 +44,7 @@ REFUSED = [
     "[a",
     r"\p{Nope}",
     "*",
+    "[z-a]",
 ]
 TOKENS = [
     *(

@@ -145,6 +145,16 @@ def test_absent_offsets_right_before_the_first_record_may_be_as_young(tmp_path: 
     assert offsets(tmp_path, endingTimestamp=90) == list(range(9))
 
 
+def test_all_absent_offsets_before_the_first_record_may_be_as_young(tmp_path: Path) -> None:
+    """The end of a segment, and all of the next one."""
+    directory = copy_of(tmp_path, 0, 10, 20)
+    change(directory / file_name(0, Kind.LOG), SIZE)
+    change(directory / file_name(10, Kind.LOG), 0)
+    found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=120)
+    assert [row["_corrupt"]["startOffset"] for row in found if row["_corrupt"]] == [5, 10]
+    assert [row["offset"] for row in found if not row["_corrupt"]] == list(range(20, 30))
+
+
 def test_absent_offsets_that_no_cleaner_has_reached_may_be_as_young(
     tmp_path: Path,
 ) -> None:

@@ -158,6 +158,15 @@ def test_records_that_were_deleted_unread_fail_the_query_or_are_warned_of(place:
         assert forgiving.latestOffset(end) == end
 
 
+def test_a_micro_batch_may_end_after_the_latest_listing(place: Place) -> None:
+    """Another process has planned it."""
+    source, start = place.stream(topics="a"), {"a": {"0": 3}}
+    assert source.latestOffset(start) == start
+    append(place.logs / "a-0", batch(3))
+    place.update()
+    assert read(source, start, {"a": {"0": 4}}) == ["a-0:3"]
+
+
 def test_a_truncation_of_what_was_read_is_seen_and_said(place: Place) -> None:
     shutil.rmtree(place.logs)
     kept = batch(*range(5), leader_epoch=0)

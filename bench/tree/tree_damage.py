@@ -34,6 +34,7 @@ from .tree_places import PLACED, REMOTE, move, place
 from .tree_rows import dress
 from .tree_selected import SELECTED, select
 from .tree_shapes import SHAPED, add_swaps, shape
+from .tree_sizes import SIZED, enlarge
 
 CODECS: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
@@ -54,6 +55,8 @@ def varied(seed: int) -> Tree:
     if seed >= FLIPPED:
         flip(tree)
         dress(tree)
+    if seed >= SIZED:
+        enlarge(tree)
     return tree
 
 

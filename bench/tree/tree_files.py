@@ -86,6 +86,8 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
             elif what == "offset":
                 flipped = piece.batches[number].base ^ 1 << piece.flips[number]
                 data[at : at + OFFSET_SIZE] = (flipped % 2**64).to_bytes(OFFSET_SIZE, "big")
+            elif what == "size":
+                data[at + OFFSET_SIZE] = 0x7F  # its first byte
             elif what == "header":
                 data[at : at + BATCH_HEADER_SIZE] = bytes(BATCH_HEADER_SIZE)
             else:  # byte 61 of old formats may be in a message's offset, which has no checksum

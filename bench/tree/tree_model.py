@@ -22,7 +22,7 @@ VARIED: Final = 3_000_000
 # Kinds of damage to a batch. If only the body or the offset is damaged, the header still leads to
 # the next batch.
 BROKEN: Final = ("body", "header", "zeros", "noise")
-HEADERLESS: Final = BROKEN[1:]
+HEADERLESS: Final = (*BROKEN[1:], "size")
 
 
 @dataclass
@@ -33,7 +33,8 @@ class Piece:
     batches: list[Batch]
     is_indexed: bool
     keep: int | None = None  # bytes that were copied; None: all
-    broken: dict[int, str] = field(default_factory=dict)  # by batch number, BROKEN or "offset"
+    # by batch number: BROKEN, "offset" or "size"
+    broken: dict[int, str] = field(default_factory=dict)
     flips: dict[int, int] = field(default_factory=dict)  # by batch number, the bit of its offset
     is_gone: bool = False
     index_damage: int | None = None  # the seed of the damage to its indexes

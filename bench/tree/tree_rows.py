@@ -85,13 +85,16 @@ def _row(one: Batch, number: int) -> dict[str, Any]:
 
 
 def _batches(tree: Tree, place: str) -> str | None:
-    """Checks the columns of batches. In copies that a cleaner has cleaned, they differ."""
+    """Checks that batches belong to the log, and their columns. In copies that a cleaner has
+    cleaned, these differ."""
+    truth, own = tree.truth, set(tree.log)
     heads = {
         _head(header, one)
         for copy in tree.copies
         for piece in copy.pieces
         for one in piece.batches
         if one.magic == V2
+        if one in own or (one.records and all(truth.get(at) == has for at, _, has in one.records))
         for header in [BatchHeader.parse(one.data, 0, 0)]
     }
     for row in rows(place, level="batch", mode="PERMISSIVE"):

@@ -59,9 +59,9 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@$(BIN)/downconvert convert $@.part/clicks-0/00000000000000000000.log $@.part/legacy-0/00000000000000000000.log --to-magic 1
 	@mv $@.part $@
 
-# Four at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
+# Four parts at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
 test: build ## run the tests that need Python and cargo only: minutes
-	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder \
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m tests.in_parts \
 		-m "not others and not slow" -o tmp_path_retention_policy=failed
 
 test-all: build ## run all tests, also those with Kafka's brokers, Spark and old clients

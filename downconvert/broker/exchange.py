@@ -73,6 +73,7 @@ class Exchange:
     end, why = End.REQUEST, ""  # the reason, if it is closed
     send: ResponseSend | None = None  # the response; None when done: there is none (acks=0)
     is_abandoned = False  # its client has gone
+    may_be_abandoned = True  # whether it ends if its client goes while it is worked on
     defect: Exception | None = None  # why the connection is closed without a response
     permission: Permission | None = None  # of a client with limited rights
     quota: Quota | None = None  # of a client with a quota
@@ -109,9 +110,9 @@ class Exchange:
         """The owner runs the step in its next turn. Called by the owner."""
         self._owner.post_turn(partial(self._run, step))
 
-    def work_on(self, work: Generator[None, None, Message], now: float) -> None:
+    def work_on(self, work: Generator[None, None, Message | None], now: float) -> None:
         """Runs work in turns, one up to each `yield`, and replies with the message that it returns.
-        Called by the owner."""
+        None: the work has replied, or set up a wait. Called by the owner."""
         self.work = work
         self._continue_work(now)
 
@@ -121,7 +122,8 @@ class Exchange:
             next(self.work)
         except StopIteration as end:
             self.work = None
-            self.reply(end.value)
+            if end.value is not None:
+                self.reply(end.value)
         else:
             self.post_turn(self._continue_work)
 

@@ -12,7 +12,7 @@ inside an uncompressed batch are made consecutive, as in a compressed one.
 Not here: appending (partition.py), duplicates of idempotent producers (sequences.py), open
 transactions (transactions/coordinator.py)."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from struct import Struct
 from threading import Lock
@@ -38,6 +38,7 @@ from records.formats import (
     V2,
     Codec,
 )
+from records.units import MiB
 
 from .append_config import AppendConfig
 from .record_checks import RecordChecks, are_fine
@@ -56,9 +57,10 @@ ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
 EPOCH_AT: Final = PREFIX.size
 MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, base timestamp
-OFFSETS, TIMESTAMPS, KEY_SIZES = (
-    slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
+OFFSETS, TIMESTAMPS, KEY_SIZES, VALUE_SIZES = (
+    slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size", "value_size")
 )
+TURN_SIZE: Final = 2 * MiB  # bytes of keys and values that are checked in one turn
 EXPANDING: Final = Lock()  # held while a request that expands to much is rewritten
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
@@ -117,22 +119,30 @@ class Prepared:
 def prepare(
     data: memoryview, config: AppendConfig, now: int, *, by_coordinator: bool = False
 ) -> Prepared | None:
-    """As `prepare_records`, for their bytes."""
+    """As `prepare_in_turns`, for their bytes, and in one turn."""
     records = MemoryRecords(data)
-    return prepare_records(records, records.batches(), config, now, by_coordinator=by_coordinator)
+    batches = records.batches()
+    work = prepare_in_turns(records, batches, config, now, by_coordinator=by_coordinator)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            prepared: Prepared | None = end.value
+            return prepared
 
 
-def prepare_records(
+def prepare_in_turns(
     records: MemoryRecords,
     headers: Iterable[BatchHeader],
     config: AppendConfig,
     now: int,
     *,
     by_coordinator: bool = False,
-) -> Prepared | None:
+) -> Generator[None, None, Prepared | None]:
     """Validates a request's records for one partition. Returns None if there is no whole batch.
     `now` in milliseconds. headers: of all batches. by_coordinator: the records are a coordinator's
-    own, without sequence numbers.
+    own, without sequence numbers. Yields after some MiB of records that stay as they are, because a
+    batch may expand to any size.
 
     Bytes after the last whole batch are dropped. Raises ApiError with the reason for a refusal."""
     try:
@@ -143,7 +153,7 @@ def prepare_records(
         return None
     try:
         if not needs_rewriting(first, codec, config):
-            prepared = _as_it_is(records, first, config, now)
+            prepared = yield from _as_it_is(records, first, config, now)
             if prepared is not None:
                 return prepared
         return _rewritten(records, first, codec, config, now)
@@ -250,7 +260,7 @@ def _too_large(size: int, config: AppendConfig) -> ApiError:
 
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
-) -> Prepared | None:
+) -> Generator[None, None, Prepared | None]:
     """Checks a v2 batch that need not be rewritten. Returns None if its offsets have gaps."""
     kind, size_max = header.timestamp_type, EXPANSION_MAX * config.message_size_max
     found = summarize(records, header, record_size_max=size_max)
@@ -260,17 +270,21 @@ def _as_it_is(
         if are_consecutive and are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
             return _unchanged(records, header, config, now, count, newest)
     checks = RecordChecks(config, now)
-    count, latest = 0, NO_TIMESTAMP
+    count, latest, size = 0, NO_TIMESTAMP, 0
     for rows in read_rows(records, header, record_size_max=size_max):
         with memoryview(rows).cast("q") as fields:
             offsets = fields[OFFSETS].tolist()
             timestamps = fields[TIMESTAMPS].tolist()
             key_sizes = fields[KEY_SIZES].tolist()
+            size += sum(key_sizes) + sum(fields[VALUE_SIZES].tolist())
         if offsets != list(range(count, count + len(offsets))):
             return None
         checks.check_all(count, timestamps, kind, key_sizes)
         latest = max(latest, *timestamps)
         count += len(offsets)
+        if size > TURN_SIZE:
+            size = 0
+            yield
     checks.finish()
     return _unchanged(records, header, config, now, count, latest)
 

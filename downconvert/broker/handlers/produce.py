@@ -4,8 +4,12 @@ acks 0: there is no response. The only way to report an error is to close the co
 acks 1: answered when they are in this broker's log. acks all (-1): answered when every replica in
 sync has them, or the time is up. No response waits for an fsync.
 
+A request of many partitions, or of records that expand to much, is handled in turns. As in Kafka,
+all of it is appended, even if its client has gone meanwhile: with acks 0, producers do that.
+
 Not here: checking records (appending.py)."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -19,7 +23,7 @@ from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.requests import Request
 from downconvert.protocol.schemas import Message
-from downconvert.serving.appending import Appended, needs_rewriting, prepare_records
+from downconvert.serving.appending import Appended, needs_rewriting, prepare_in_turns
 from downconvert.serving.record_checks import RefusedRecordsError
 from downconvert.storage import StorageError
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
@@ -32,6 +36,7 @@ ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
+PARTITIONS_A_TURN: Final = 64  # some milliseconds
 # Records, the headers of their whole batches, the damage after these, if any, and whether the first
 # batch is transactional.
 Received: TypeAlias = tuple[MemoryRecords, list[BatchHeader], CorruptRecordsError | None, bool]
@@ -97,18 +102,29 @@ class _Produced:
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
+    exchange.may_be_abandoned = False
+    exchange.work_on(_append(broker, exchange, now), now)
+
+
+def _append(broker: BrokerState, exchange: Exchange, now: float) -> Generator[None, None, None]:
+    """Appends all records, and answers as acks requests."""
     body = exchange.request.body
     received: list[tuple[Message, Message, Received]] = []
     lacks_id = False
     for topic in body.topic_data:
         for one in topic.partition_data:
+            if received and not len(received) % PARTITIONS_A_TURN:
+                yield
             found = _received(one)
             received.append((topic, one, found))
             if body.transactional_id is None and found[-1]:
                 lacks_id = True
-    produced = []
+    produced: list[_Produced] = []
     for topic, one, found in received:
-        produced.append(_produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id))
+        if produced and not len(produced) % PARTITIONS_A_TURN:
+            yield
+        outcome = yield from _produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id)
+        produced.append(outcome)
     if body.acks == NO_ACKS:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
@@ -117,6 +133,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             exchange.reply_nothing()
         return
     if body.acks == ALL and any(one.written for one in produced):
+        exchange.may_be_abandoned = True
         waiting = _Replication(exchange, produced)
         deadline = now + min(max(body.timeout_ms, 0) / 1000, WAIT_MAX)
         broker.purgatory.watch(waiting, waiting.keys, now, deadline, exchange)
@@ -133,7 +150,7 @@ def _produce(
     received: Received,
     *,
     lacks_id: bool,
-) -> _Produced:
+) -> Generator[None, None, _Produced]:
     """Appends records for one partition, or returns an error. `lacks_id`: whether the request has
     transactional records but no transactional id."""
     produced = _Produced(topic, one.index)
@@ -159,7 +176,7 @@ def _produce(
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         started = perf_counter()  # for the metrics only
-        prepared = prepare_records(
+        prepared = yield from prepare_in_turns(
             records, records.batches() if damage else headers, config, now_ms
         )
         if prepared is not None:

@@ -11,7 +11,7 @@ do not rotate their partitions, so the gateway asks for such a partition again, 
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.conversion.policy import RESPONSE_SIZE_MAX
@@ -39,6 +39,14 @@ CONVERTED_MAX: Final = RESPONSE_SIZE_MAX - 64 * MiB  # of an answer; the rest is
 
 Spooled: TypeAlias = FileRecords | MemoryRecords
 PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
+
+
+class State(NamedTuple):
+    """How far a partition has come."""
+
+    offset: int
+    is_done: bool
+    used: int  # bytes of the log, if the client gets records
 
 
 @dataclass(slots=True)
@@ -114,6 +122,10 @@ class Found:
         self.offset = following
 
     @property
+    def state(self) -> State:
+        return State(self.offset, self.is_done, self.used if self.sends else 0)
+
+    @property
     def has_advanced(self) -> bool:
         """Whether reading has advanced beyond the client's offset."""
         asked: int = self.request.fetch_offset
@@ -159,11 +171,11 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
         for one in topic.partitions
     }
     throttle = size = used = 0  # bytes of converted records, and of the log
-    asked = list(found.values())
+    left = asked = list(found.values())
     wait = body.max_wait_ms, body.min_bytes
     may_wait = True
     while asked:
-        before = [(one.offset, one.is_done) for one in asked]
+        before = [one.state for one in asked]
         most = min(body.max_bytes - used, ANSWER_MAX)
         answer = yield Ask(ApiKey.Fetch, to_version, _request(asked, wait, most, policy_of))
         throttle = max(throttle, answer.throttle_time_ms)
@@ -183,21 +195,22 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
                 room, alone, known = CONVERTED_MAX - size, len(asked) == 1, one.size
                 yield from one.take(part, policy_of(one.topic), room, alone=alone)
                 size += one.size - known
-        made_progress = before != [(one.offset, one.is_done) for one in asked]
-        left = [one for one in found.values() if not one.is_done]
-        used = sum(one.used for one in found.values() if one.sends)
+        advanced = sum(one.state != former for one, former in zip(asked, before, strict=True))
+        left = [one for one in asked if not one.is_done] + left[len(asked) :]
+        used += sum(one.state.used - former.used for one, former in zip(asked, before, strict=True))
         if used >= max(body.max_bytes, 1):
             break
         wait = 0, 0  # only the first request may wait
         if left:
             # If no partition got anything, ask for the first one alone: then it gets even a large
-            # batch.
-            asked = left if made_progress else left[:1]
+            # batch. If few did, the others' batches are too large for one answer of all: a
+            # request for all of them, for each of them, would cost the square of their number.
+            asked = left[: max(2 * advanced, 1)]
         elif may_wait and _has_only_skipped(found.values()):
             # All records converted to nothing. An empty response without a wait would make the
             # client ask again at once.
             wait, may_wait = (body.max_wait_ms, body.min_bytes), False
-            asked = list(found.values())
+            left = asked = list(found.values())
             for one in asked:
                 one.is_done = False
         else:

@@ -64,7 +64,7 @@ USERS_MAY_DIFFER: Final = (
         "The session's topics are not shown to a client that may not see them.",
         lambda asked, place: (
             asked.api is ApiKey.Fetch
-            and bool(asked.user and asked.body.session_epoch > 0)
+            and bool(asked.user and vars(asked.body).get("session_epoch", 0) > 0)
             and (place.ours in (None, 70) or place.is_in("session_id"))
         ),
         keeps_step=False,

@@ -194,7 +194,10 @@ class Connection:
         return self._read_on()
 
     def check_open(self) -> None:
-        """Checks whether the client has gone, without reading. Raises ConnectionEndedError."""
+        """Checks whether the client has gone, without reading. Raises ConnectionEndedError, except
+        while a request is handled that is finished in any case."""
+        if self.exchange is not None and not self.exchange.may_be_abandoned:
+            return
         if type(self.channel) is socket.socket:
             with suppress(BlockingIOError, InterruptedError):
                 if not self.channel.recv(1, socket.MSG_PEEK):

@@ -10,11 +10,10 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.session import fetching
 from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.session.turns import Parts
 from downconvert.gateway.topology import Address
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from records import (
     Codec,
@@ -104,27 +103,6 @@ def test_a_client_is_never_stuck_where_everything_converts_to_nothing(
     append(broker, batch(40))
     (part,) = fetch(through, version, 0, max_bytes=100)
     assert [record.offset for record in records_of(part)] == [40]
-
-
-def test_many_partitions_with_large_batches_are_not_all_asked_for_again_for_each(
-    broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The cluster returns a batch beyond the limit for the first partition of a request only."""
-    count, asked = 60, []
-    for partition in range(count):
-        if partition > 1:
-            broker.topics.add_partitions("t", [partition])
-        append(broker, batch(0, size=1000), partition=partition)
-    make_request = fetching._request
-
-    def counted(parts: list[fetching.Found], *more: Any) -> Message:
-        asked.append(len(parts))
-        return make_request(parts, *more)
-
-    monkeypatch.setattr(fetching, "_request", counted)
-    parts = fetch(through, 1, *[0] * count, max_bytes=100)
-    assert [len(values_of(part)) for part in parts] == [1] * count
-    assert sum(asked) < 5 * count
 
 
 def test_an_end_of_markers_only_is_an_empty_set(broker: Broker, through: Through) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.groups.member import Join
+from downconvert.broker.handlers.alter_configs import Operation
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
@@ -88,11 +89,10 @@ def test_the_partitions_are_checked_once_for_all_transactional_ids(
     assert checks == [1]
 
 
-@pytest.mark.parametrize("operation", [2, 3])
-def test_lists_in_settings_are_joined_and_parted(broker: Broker, operation: int) -> None:
+def test_long_lists_are_joined_to_settings(broker: Broker) -> None:
     value = ",".join(SHORT)
     configs = [
-        Message(name=name, config_operation=operation, value=value)
+        Message(name=name, config_operation=Operation.APPEND, value=value)
         for name in (
             "cleanup.policy",
             "leader.replication.throttled.replicas",

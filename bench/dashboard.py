@@ -2,7 +2,7 @@
 
 `downconvert serve --writable`, and `downconvert gateway` in front of a real broker of Kafka 4,
 serve old clients for some minutes, while a real Prometheus scrapes them. Then each panel's queries
-in deploy/grafana-dashboard.json are sent to Prometheus, and the answers are drawn at the panels'
+in deploy/grafana-dashboard.json are sent to Prometheus, and the responses are drawn at the panels'
 positions. Grafana itself is not used. Titles, positions, units, queries and legends are those of
 the dashboard, but colours and lines are not. This needs the command `prometheus` (Debian's package)
 and Java.
@@ -108,10 +108,10 @@ def as_sent(expression: str) -> str:
     return expression
 
 
-def lines(answer: dict[str, Any], legend: str, start: float) -> list[Line]:
-    """The series in Prometheus's answer to a query over a range."""
+def lines(response: dict[str, Any], legend: str, start: float) -> list[Line]:
+    """The series in Prometheus's response to a query over a range."""
     found = []
-    for one in answer["data"]["result"]:
+    for one in response["data"]["result"]:
         name = legend
         for label in SHOWN.findall(legend):
             name = name.replace("{{" + label + "}}", one["metric"].get(label, ""))
@@ -204,8 +204,8 @@ def ask(port: int, query: str, start: float, end: float) -> dict[str, Any]:
     with urlopen(
         f"http://{LOOPBACK}:{port}/api/v1/query_range?{parameters}", timeout=PATIENCE
     ) as page:
-        answer: dict[str, Any] = json.load(page)
-    return answer
+        response: dict[str, Any] = json.load(page)
+    return response
 
 
 def run(directory: Path, seconds: float) -> dict[str, list[Drawn]]:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     total = sum(run.asked.values())
     print(f"{total:,} operations in {monotonic() - started:.0f} s: {dict(run.asked)}")
     if options.users:
-        print(f"{run.denied:,} answers refuse something for want of a right")
+        print(f"{run.denied:,} responses refuse something for want of a right")
     for reason, times in run.allowed.most_common():
         print(f"may differ, {times} times: {reason}")
     print(f"{count} differences")

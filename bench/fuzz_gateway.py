@@ -23,7 +23,7 @@ REPORT_EVERY = 10_000
 @click.option("--seed", default=1, help="Of all of them.")
 @click.option("--only", type=int, help="One mutant, by its number.")
 def main(count: int, seed: int, only: int | None) -> None:
-    """Tries mutants of requests and of answers."""
+    """Tries mutants of requests and of responses."""
     ends = Counter[str]()
     started = monotonic()
     with TemporaryDirectory() as directory, cluster(Path(directory)) as broker:

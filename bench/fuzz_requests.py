@@ -3,7 +3,7 @@
 Requests of every API and version have a value in every field. Four of five are damaged. They go to
 a broker that is read-only or writable, and thousands of them go through sockets. With `--users` the
 broker is writable and has users and rules, and clients are logged in, log in, or are anonymous. No
-answer may have data of other clients.
+response may have data of other clients.
 
     python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000] [--users]
 

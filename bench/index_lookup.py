@@ -168,9 +168,9 @@ def pages(path: Path) -> Iterator[Pages]:
                     kind = WarmSearch if name == "ours" else PlainSearch
                     search = kind(view, OFFSET_ENTRY.size)
                     started = perf_counter()
-                    answer = search.floor(key, count)
+                    response = search.floor(key, count)
                     seconds = perf_counter() - started
-                    assert answer == slot
+                    assert response == slot
                     results.append((len(resident(view)), seconds))
         yield Pages(
             where,

@@ -3,7 +3,7 @@
 Producers of old and new versions write to many topics through one gateway. The content of each
 record follows from its topic, partition and offset. Every consumer always has a fetch open. Fetches
 are of one topic or several, from offsets anywhere in the log, of some bytes or of megabytes, and in
-versions that are converted, recompressed or passed through. Some consumers read half an answer and
+versions that are converted, recompressed or passed through. Some consumers read half a response and
 disconnect, and a new connection gets the number of theirs. Every byte of every record is compared.
 
     python -m bench.isolation --minutes 10 --seed 1
@@ -11,7 +11,7 @@ disconnect, and a new connection gets the number of theirs. Every byte of every 
 The gateway is a process of its own, in front of our own server, which accepts the versions of Kafka
 4.
 
-Not here: answers of a failing cluster (tests/downconvert/gateway/test_faults.py)."""
+Not here: responses of a failing cluster (tests/downconvert/gateway/test_faults.py)."""
 
 import socket
 import sys
@@ -44,11 +44,11 @@ SHAPES: Final = (
     (1_000, 7, Codec.ZSTD),
 )
 FETCH_VERSIONS: Final = (0, 1, 2, 3, 4, 9, 10, 12)
-LIMITS: Final = (64 * KiB, 256 * KiB, 4 * MiB)  # of a partition in an answer
+LIMITS: Final = (64 * KiB, 256 * KiB, 4 * MiB)  # of a partition in a response
 KEPT: Final = 16 * MiB  # bytes of a topic that are read again; beyond that nothing is written to it
 ENDED: Final = (EOFError, ConnectionError, TimeoutError)
 TRIES: Final = 20  # to reconnect
-PIECE: Final = 100  # bytes of an answer that a client reads before it disconnects
+PIECE: Final = 100  # bytes of a response that a client reads before it disconnects
 
 
 class Load:
@@ -125,7 +125,7 @@ class Load:
             consumer.next_offsets[contents] = self._random.randrange(end)
 
     def _leave(self, consumer: Consumer) -> None:
-        """Disconnects in the middle of an answer, with a reset, so that the rest is dropped."""
+        """Disconnects in the middle of a response, with a reset, so that the rest is dropped."""
         with self._again(consumer):
             consumer.wire.exactly(self._random.randint(1, PIECE))
         linger = (1).to_bytes(4, "little") + bytes(4)

@@ -99,14 +99,14 @@ def convert(path: Path) -> tuple[int, int, int]:
 
 
 def in_child(name: str, warm_up: Path, path: Path) -> Held:
-    answer = subprocess.run(
+    response = subprocess.run(
         (sys.executable, "-m", "bench.memory", "--child", name, str(warm_up), str(path)),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return Held(**json.loads(answer.stdout))
+    return Held(**json.loads(response.stdout))
 
 
 @click.command(help=(__doc__ or "").partition("\n\n    ")[0])

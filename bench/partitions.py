@@ -27,7 +27,7 @@ from .servers.processes import Serving, served
 
 TOPIC: Final = "many"
 TOGETHER: Final = 500  # partitions in one request
-SECONDS: Final = 300.0  # for an answer
+SECONDS: Final = 300.0  # for a response
 BATCH: Final = batch(0, timestamp=1, size=100)
 
 
@@ -60,8 +60,8 @@ def produce(serving: Serving, count: int) -> None:
                 timeout_ms=60_000,
                 topic_data=[Message(name=TOPIC, partition_data=written)],
             )
-            answer = talk.ask(ApiKey.Produce, 8, body)
-            for one in answer.responses[0].partition_responses:
+            response = talk.ask(ApiKey.Produce, 8, body)
+            for one in response.responses[0].partition_responses:
                 assert not one.error_code, one
 
 

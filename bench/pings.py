@@ -1,4 +1,4 @@
-"""How long do clients wait for a small answer while a server works for others?
+"""How long do clients wait for a small response while a server works for others?
 
 A few connections send heartbeats in turns, first alone, then beside one of these loads:
 
@@ -104,7 +104,7 @@ def append_again(records: bytes, address: Address, count: Counter) -> None:
 
 
 def fetch_again(frame: bytes, address: Address, count: Counter) -> None:
-    """Fetches everything again after each answer. RuntimeError: there is nothing."""
+    """Fetches everything again after each response. RuntimeError: there is nothing."""
     with Wire(address) as wire:
         while True:
             wire.send(frame)
@@ -183,7 +183,7 @@ def create(address: Address, scene: Scene) -> None:
 
 @contextmanager
 def loaded(loads: list[Load], address: Address) -> Iterator[Counter]:
-    """Counts the answers to the loads."""
+    """Counts the responses to the loads."""
     count = multiprocessing.Value("q", 0)
     running = [
         multiprocessing.Process(target=load, args=(address, count), daemon=True) for load in loads
@@ -229,11 +229,11 @@ def measure(name: str, scene: Scene, seconds: float) -> None:
         with loaded(scene.loads, serving.address) as count:
             before = count.value
             busy = pinged(serving.address, seconds)
-            answers = count.value - before
+            responses = count.value - before
         memory.append(settled(lambda: serving.memory, TRIMMED))
     click.echo(
         f"{name:10} idle p50 {idle[0]:6.2f} p99 {idle[1]:6.2f} ms   loaded p50 {busy[0]:6.2f} "
-        f"p99 {busy[1]:6.2f} ms   {answers / seconds:7.1f} answers/s to the load   "
+        f"p99 {busy[1]:6.2f} ms   {responses / seconds:7.1f} responses/s to the load   "
         f"memory {memory[0] / MiB:.1f}, {memory[1] / MiB:.1f} MiB"
     )
 

@@ -57,11 +57,11 @@ class Producer:
     def _begin(self) -> tuple[int, int]:
         body = Message(transactional_id=None, transaction_timeout_ms=60_000)
         for _ in range(FIRST_ID):
-            answer = self._wire.ask(ApiKey.InitProducerId, 0, body)
-            if not answer.error_code:
-                return answer.producer_id, answer.producer_epoch
+            response = self._wire.ask(ApiKey.InitProducerId, 0, body)
+            if not response.error_code:
+                return response.producer_id, response.producer_epoch
             sleep(0.1)
-        raise RuntimeError(f"no producer id: error {answer.error_code}")
+        raise RuntimeError(f"no producer id: error {response.error_code}")
 
     def once(self) -> Drained:
         """Sends a round, and waits until all of it is acknowledged."""
@@ -96,7 +96,7 @@ class Producer:
         return request(ApiKey.Produce, VERSION, body)
 
     def _take(self) -> None:
-        (topic,) = parsed(ApiKey.Produce, VERSION, self._wire.answer()).responses
+        (topic,) = parsed(ApiKey.Produce, VERSION, self._wire.response()).responses
         (partition,) = topic.partition_responses
         if partition.error_code:
             raise RuntimeError(f"a batch is refused: error {partition.error_code}")

@@ -31,11 +31,11 @@ REPORT_EVERY = 1_000
 def main(cases: int, seed: int, only: int | None) -> None:
     """Runs cases until one of them breaks a promise."""
     click.echo(f"bench.promises --cases {cases} --seed {seed}", err=True)
-    started, answers = monotonic(), 0
+    started, responses = monotonic(), 0
     with TemporaryDirectory() as directory:
         for number in range(cases) if only is None else [only]:
             try:
-                answers += run_case(seed, number, Path(directory))
+                responses += run_case(seed, number, Path(directory))
             except Exception:
                 click.echo(format_exc(), err=True)
                 command = f"python -m bench.promises --seed {seed} --only {number}"
@@ -43,7 +43,7 @@ def main(cases: int, seed: int, only: int | None) -> None:
                 sys.exit(1)
             if (number + 1) % REPORT_EVERY == 0:
                 click.echo(f"{number + 1:,} in {monotonic() - started:.0f} s", err=True)
-    click.echo(f"{cases if only is None else 1:,} cases, {answers:,} answers: all as promised")
+    click.echo(f"{cases if only is None else 1:,} cases, {responses:,} responses: all as promised")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def _produce_request(topic: str, records: bytes) -> bytes:
 
 
 def _take(wire: Wire) -> None:
-    (topic,) = parsed(ApiKey.Produce, 3, wire.answer()).responses
+    (topic,) = parsed(ApiKey.Produce, 3, wire.response()).responses
     (partition,) = topic.partition_responses
     if partition.error_code:
         raise RuntimeError(f"Kafka refuses a batch: error {partition.error_code}")

@@ -21,7 +21,7 @@ LISTENER: Final = {
     "tls_ciphers": "Ciphers of TLS 1.2 and older, as OpenSSL writes them.",
     "observe": "Pass everything through, and only count requests.",
     "refresh_seconds": "The time between two looks at which brokers there are.",
-    "spool_dir": "Where large answers go that do not fit in memory.",
+    "spool_dir": "Where large responses go that do not fit in memory.",
     "recode": "For all old clients: which codec replaces another, or `refuse`.",
     "isolation": "`read_committed`: old clients do not get aborted records.",
 }
@@ -62,16 +62,16 @@ LIMITS: Final = {
     "translated_size": "One request that is held in memory to be translated.",
     "requests_memory": "All requests that are held in memory to be translated. Beyond that, "
     "clients wait.",
-    "idle_timeout": "A connection without a request, or a client that takes nothing of its answer. "
-    "Kafka's `connections.max.idle.ms`.",
+    "idle_timeout": "A connection without a request, or a client that takes nothing of its "
+    "response. Kafka's `connections.max.idle.ms`.",
     "receive_timeout": "From the first to the last byte of a client's request.",
     "connect_timeout": "A broker: to be connected, authenticated, and to answer a first question. "
     "Kafka's `socket.connection.setup.timeout.ms`.",
-    "request_timeout": "A broker's answer to begin, and each pause in it. Kafka's "
+    "request_timeout": "A broker's response to begin, and each pause in it. Kafka's "
     "`request.timeout.ms`. The wait that a request itself asks for is added, half an hour at most.",
     "handshake_timeout": "A client's TLS handshake.",
     "drain_timeout": "Requests under way when the gateway ends.",
-    "memory": "Large answers of the cluster that wait. Conversions that wait have 16 MiB.",
+    "memory": "Large responses of the cluster that wait. Conversions that wait have 16 MiB.",
 }
 OAUTH: Final = {
     "jwks": "The issuer's keys: a file or an https URL. Needed.",
@@ -92,7 +92,7 @@ RIGHTS: Final = {
     "transactional_ids": "Transactional ids that may be used.",
     "read_only": "Nothing may be changed.",
     "producer_byte_rate": "Bytes a second of a client's produces.",
-    "consumer_byte_rate": "Bytes a second of the answers to a client's fetches.",
+    "consumer_byte_rate": "Bytes a second of the responses to a client's fetches.",
     "connections": "Connections of a client at a time. Only at the gateway.",
     "connection_creation_rate": "New connections of a client in a second. Only there.",
     "request_percentage": "The gateway's time for a client's requests; 100 is one core. Only "

@@ -25,7 +25,7 @@ from typing import Final
 import click
 
 from .servers.draining import Wire
-from .servers.small_client import Shape, SmallClient, size_of_answer, small_client
+from .servers.small_client import Shape, SmallClient, size_of_response, small_client
 from .servers.small_requests import KINDS, Kind
 from .servers.small_servers import KAFKA, PROXY, Contender, contenders
 
@@ -77,7 +77,7 @@ class Client:
         self._client = client
         with Wire(("127.0.0.1", contender.port)) as wire:
             self._frame = kind.frame(wire)
-        self._size = size_of_answer(contender.port, self._frame)
+        self._size = size_of_response(contender.port, self._frame)
 
     def round(self, shape: Shape, count: int) -> Round:
         """Sends `count` requests, and measures them."""

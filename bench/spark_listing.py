@@ -38,8 +38,8 @@ from tests.downconvert.storage.logs import batch
 BROKERS: Final = 3
 OF_TOPIC: Final = 30  # partitions of a topic
 LAGS: Final = 10  # every tenth copy of the last broker lags
-PAGE: Final = 1000  # keys in an answer to a listing
-ANSWER_SECONDS: Final = 0.02
+PAGE: Final = 1000  # keys in a response to a listing
+RESPONSE_SECONDS: Final = 0.02
 STORED_MAX: Final = 120.0  # seconds, for a store with 10,000 partitions
 LOCAL_MAX: Final = 1.0  # seconds, for one topic among 3,000 partitions
 METADATA: Final = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
@@ -81,7 +81,7 @@ def serve(partitions: int, control: Connection) -> None:
             nonlocal count
             with lock:
                 count += 1
-            time.sleep(ANSWER_SECONDS)
+            time.sleep(RESPONSE_SECONDS)
             parts = urlsplit(self.path)
             key = unquote(parts.path).removeprefix("/bucket").lstrip("/")
             if key:

@@ -126,14 +126,14 @@ def cases(scratch: Path, size: int, *, full: bool) -> Iterator[tuple[str, str, P
 
 
 def in_child(shape: str, job: str, directory: Path) -> Spent:
-    answer = subprocess.run(
+    response = subprocess.run(
         (sys.executable, "-m", "bench.spark_plan", "--child", shape, job, str(directory)),
         cwd=Path(__file__).parent.parent,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return Spent(**json.loads(answer.stdout))
+    return Spent(**json.loads(response.stdout))
 
 
 # --- Spark and its driver

@@ -1,10 +1,10 @@
 """What do a thousand old consumers at the tail of one topic cost, and what does one?
 
 Records are appended to a broker without sockets, and every consumer fetches them. Its request is
-decoded, and its answer is made and written to a channel that accepts everything. The cases are one
-old consumer, many old ones, many without a conversion cache, and many current ones. Current ones
-get the same records unchanged, which shows the cost of requests and writes alone. The figure is the
-thread's CPU time, as the median of the rounds.
+decoded, and its response is made and written to a channel that accepts everything. The cases are
+one old consumer, many old ones, many without a conversion cache, and many current ones. Current
+ones get the same records unchanged, which shows the cost of requests and writes alone. The figure
+is the thread's CPU time, as the median of the rounds.
 
     python -m bench.tail [--consumers 1000] [--rounds 9]
 

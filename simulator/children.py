@@ -128,4 +128,4 @@ def _run(
             message = (_FAILED, "a child process ran out of memory")
         connection.send(message)
     except (BrokenPipeError, EOFError):
-        pass  # the parent is gone, so nobody reads the answer
+        pass  # the parent is gone, so nobody reads the response

@@ -1,7 +1,7 @@
-"""Counts the records that a client reads from an answer, and finds the last one's offset.
+"""Counts the records that a client reads from a response, and finds the last one's offset.
 
 A client skips records before the requested offset, and control batches. An incomplete entry (cut
-off, or filler) ends the answer for it.
+off, or filler) ends the response for it.
 
 Not here: reading records to use them (records.batches.reader)."""
 

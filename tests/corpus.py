@@ -1,7 +1,7 @@
 """The output of Apache Kafka 3.9.1's own classes: segments, and conversions of them.
 
 `data/kafka.zip` holds segments, Kafka's reading of them, and the bytes that its converters, eager
-and lazy, made of them; `data/vectors.zip` holds answers of Kafka's indexes and partitioner."""
+and lazy, made of them; `data/vectors.zip` holds responses of Kafka's indexes and partitioner."""
 
 import io
 import json

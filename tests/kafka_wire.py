@@ -27,7 +27,7 @@ def create_topic(
     port: int, name: str, partitions: int, replicas: int, config: Mapping[str, str]
 ) -> None:
     """RefusedError: the broker does not."""
-    answer = _ask(
+    response = _ask(
         port,
         _CREATE_TOPICS,
         2,
@@ -37,61 +37,61 @@ def create_topic(
         + b"".join(_string(key) + _string(value) for key, value in config.items())
         + struct.pack(">i?", 30_000, False),
     )
-    answer.int32()  # throttle time
-    answer.int32()  # one topic
-    answer.string()
-    error, message = answer.int16(), answer.string()
+    response.int32()  # throttle time
+    response.int32()  # one topic
+    response.string()
+    error, message = response.int16(), response.string()
     if error:
         raise RefusedError(f"no topic {name}: error {error}, {message}")
 
 
 def brokers(port: int) -> set[int]:
     """The ids of all brokers that this one believes to be alive."""
-    answer = _ask(port, _METADATA, 1, struct.pack(">i", 0))
+    response = _ask(port, _METADATA, 1, struct.pack(">i", 0))
     found = set()
-    for _ in range(answer.int32()):
-        found.add(answer.int32())
-        answer.string()  # host
-        answer.int32()
-        answer.string()  # rack
+    for _ in range(response.int32()):
+        found.add(response.int32())
+        response.string()  # host
+        response.int32()
+        response.string()  # rack
     return found
 
 
 def leaders(port: int, topic: str) -> dict[int, int]:
     """The leader's id by partition, as this broker knows it; -1 while there is none."""
-    answer = _ask(port, _METADATA, 1, struct.pack(">i", 1) + _string(topic))
-    for _ in range(answer.int32()):  # brokers
-        answer.int32()
-        answer.string()
-        answer.int32()
-        answer.string()
-    answer.int32()  # the controller
-    answer.int32()  # one topic
-    answer.int16()
-    answer.string()
-    answer.take(">?")
+    response = _ask(port, _METADATA, 1, struct.pack(">i", 1) + _string(topic))
+    for _ in range(response.int32()):  # brokers
+        response.int32()
+        response.string()
+        response.int32()
+        response.string()
+    response.int32()  # the controller
+    response.int32()  # one topic
+    response.int16()
+    response.string()
+    response.take(">?")
     found = {}
-    for _ in range(answer.int32()):
-        answer.int16()
-        partition = answer.int32()
-        found[partition] = answer.int32()
+    for _ in range(response.int32()):
+        response.int16()
+        partition = response.int32()
+        found[partition] = response.int32()
         for _ in range(2):  # replicas, and those in sync
-            answer.take(f">{answer.int32()}i")
+            response.take(f">{response.int32()}i")
     return found
 
 
 def has_log(port: int, topic: str, partition: int) -> bool:
     """Whether this broker leads the partition, and can say where its log begins."""
     body = struct.pack(">ii", -1, 1) + _string(topic)
-    answer = _ask(port, _LIST_OFFSETS, 1, body + struct.pack(">iiq", 1, partition, _EARLIEST))
-    answer.int32()  # one topic
-    answer.string()
-    answer.int32()  # one partition
-    answer.int32()
-    return answer.int16() == 0
+    response = _ask(port, _LIST_OFFSETS, 1, body + struct.pack(">iiq", 1, partition, _EARLIEST))
+    response.int32()  # one topic
+    response.string()
+    response.int32()  # one partition
+    response.int32()
+    return response.int16() == 0
 
 
-class _Answer:
+class _Response:
     """The fields of a response, from first to last."""
 
     def __init__(self, data: bytes) -> None:
@@ -117,7 +117,7 @@ class _Answer:
         return self._data[self._position - size : self._position].decode()
 
 
-def _ask(port: int, api: int, version: int, body: bytes) -> _Answer:
+def _ask(port: int, api: int, version: int, body: bytes) -> _Response:
     request = struct.pack(">hhi", api, version, 1) + _string("tests") + body
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
@@ -125,8 +125,8 @@ def _ask(port: int, api: int, version: int, body: bytes) -> _Answer:
             head = file.read(4)
             data = file.read(struct.unpack(">i", head)[0]) if len(head) == 4 else b""
     if len(data) < 4:
-        raise ConnectionError("closed without an answer")
-    return _Answer(data[4:])
+        raise ConnectionError("closed without a response")
+    return _Response(data[4:])
 
 
 def _string(text: str) -> bytes:

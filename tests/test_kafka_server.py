@@ -23,7 +23,7 @@ def test_a_broker_has_the_topics_that_it_is_told_to_create(tmp_path: Path) -> No
             kafka.create_topic("events")
         port = kafka.ports[0]
     assert {path.name for path in tmp_path.glob("events-*")} == {"events-0", "events-1"}
-    assert not _answers(port)
+    assert not _responses(port)
 
 
 def test_the_other_goes_on_where_one_of_two_is_killed_and_comes_back() -> None:
@@ -33,7 +33,7 @@ def test_the_other_goes_on_where_one_of_two_is_killed_and_comes_back() -> None:
         kafka.await_fenced(1)
         kafka.create_topic("more")
         kafka.restart(1)
-        assert all(_answers(port) for port in kafka.ports)
+        assert all(_responses(port) for port in kafka.ports)
 
 
 def test_a_broker_that_cannot_start_says_why() -> None:
@@ -58,15 +58,15 @@ def test_brokers_die_with_a_process_that_is_killed(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
-        assert _answers(port)
+        assert _responses(port)
         process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 60
-    while _answers(port) and time.monotonic() < deadline:
+    while _responses(port) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not _answers(port)
+    assert not _responses(port)
 
 
-def _answers(port: int) -> bool:
+def _responses(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except OSError:

@@ -100,10 +100,10 @@ class KafkaJvm:
         before = self._cpu_seconds()
         self._tell(command)
         self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
+        response = self._process.stdout.readline()
+        if not response:
             raise UnavailableError("the JVM ended; what it said is above")
-        return Round(cpu_seconds=self._cpu_seconds() - before, **json.loads(answer))
+        return Round(cpu_seconds=self._cpu_seconds() - before, **json.loads(response))
 
     def _cpu_seconds(self) -> float:
         """CPU seconds of all threads, because the collector and the compiler share the core."""

@@ -39,7 +39,7 @@ Channel: TypeAlias = Discard | Checksum | FileIO
 class Ours:
     """Converts the fetches of one segment under one policy.
 
-    `in_turns`: one call makes an answer and writes it to the descriptor of /dev/null, chunk after
+    `in_turns`: one call makes a response and writes it to the descriptor of /dev/null, chunk after
     chunk, like a server with a writable socket. Otherwise each chunk takes a call, and a write to
     an object in Python."""
 

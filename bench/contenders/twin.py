@@ -29,7 +29,7 @@ def reference_round(
     options = {name: getattr(policy, name) for name in OPTIONS}
     options["recode"] = dict(policy.recode)
     question = json.dumps([to_magic, str(segment), fetches, options])
-    answer = subprocess.run(
+    response = subprocess.run(
         (sys.executable, "-m", __spec__.name),
         input=question,
         env={**os.environ, "LAZY_DOWNCONVERT_BACKEND": "reference"},
@@ -38,7 +38,7 @@ def reference_round(
         text=True,
         check=True,
     )
-    return Round(**json.loads(answer.stdout))
+    return Round(**json.loads(response.stdout))
 
 
 def main() -> None:

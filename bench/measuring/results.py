@@ -20,7 +20,7 @@ class Case:
     """One of our ways to convert a segment. Its rounds took turns with the other rounds of its
     `Result`.
 
-    `exact`: the default, exact sizes, an answer in one call. `estimate`: the same with Kafka's
+    `exact`: the default, exact sizes, a response in one call. `estimate`: the same with Kafka's
     estimated sizes. `chunks`: exact sizes, one call for each chunk."""
 
     chunk_size: int
@@ -39,7 +39,7 @@ class Case:
     @property
     def chunks_cost(self) -> float:
         """The time for a record with a call for each chunk, as a multiple of the time with one call
-        for an answer."""
+        for a response."""
         return paired(self.exact, self.chunks)
 
     @property

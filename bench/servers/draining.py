@@ -1,7 +1,7 @@
 """A consumer that only reads and counts bytes, so that the server is measured and not the client.
 
-The first time, it parses the answers of a partition to find the next offset. Later it sends the
-same requests again, and reads the bytes of the answers. Their number must be the same."""
+The first time, it parses the responses of a partition to find the next offset. Later it sends the
+same requests again, and reads the bytes of the responses. Their number must be the same."""
 
 import socket
 from abc import ABC, abstractmethod
@@ -50,10 +50,10 @@ def paired(ours: Sequence[Drained], theirs: Sequence[Drained]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request, its frame with its length, and the size of its answer."""
+    """A request, its frame with its length, and the size of its response."""
 
     request: bytes
-    size: int  # bytes of the answer, without its length
+    size: int  # bytes of the response, without its length
 
 
 class Closes(ABC):
@@ -76,10 +76,10 @@ class Closes(ABC):
 
 
 class Wire(Closes):
-    """A connection that sends requests, and receives whole answers."""
+    """A connection that sends requests, and receives whole responses."""
 
     def __init__(self, address: Address, *, buffered: bool = True) -> None:
-        """`buffered`: it drains answers."""
+        """`buffered`: it drains responses."""
         self.socket = socket.create_connection(address, timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(BUFFER_SIZE if buffered else 0))
@@ -100,12 +100,12 @@ class Wire(Closes):
             view = view[count:]
         return data
 
-    def answer(self) -> bytearray:
-        """A whole answer, without its length."""
+    def response(self) -> bytearray:
+        """A whole response, without its length."""
         return self.exactly(LENGTH.unpack(self.exactly(LENGTH.size))[0])
 
     def drain(self) -> int:
-        """Reads and discards an answer. Returns its size, without its length."""
+        """Reads and discards a response. Returns its size, without its length."""
         size = int(LENGTH.unpack(self.exactly(LENGTH.size))[0])
         left = size
         while left:
@@ -117,7 +117,7 @@ class Wire(Closes):
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:
         self.send(request(api, version, body))
-        return parsed(api, version, self.answer())
+        return parsed(api, version, self.response())
 
 
 def request(api: ApiKey, version: int, body: Message) -> bytes:
@@ -131,9 +131,9 @@ def request(api: ApiKey, version: int, body: Message) -> bytes:
     return LENGTH.pack(len(frame)) + frame
 
 
-def parsed(api: ApiKey, version: int, answer: bytearray) -> Message:
-    """Decodes an answer without its length."""
-    data = memoryview(answer)
+def parsed(api: ApiKey, version: int, response: bytearray) -> Message:
+    """Decodes a response without its length."""
+    data = memoryview(response)
     cursor = Cursor(data)
     flexible = api is not ApiKey.ApiVersions and is_flexible(api, version)
     reader("ResponseHeader", int(flexible))(cursor)
@@ -176,14 +176,14 @@ def scan(
     while True:
         frame = fetch(version, topic, offset, max_bytes, partition)
         wire.send(frame)
-        answer = wire.answer()
-        (found,) = parsed(ApiKey.Fetch, version, answer).responses[0].partitions
+        response = wire.response()
+        (found,) = parsed(ApiKey.Fetch, version, response).responses[0].partitions
         if found.error_code:
             raise RuntimeError(f"{topic}: error {found.error_code} at offset {offset}")
         data = bytes(found.records or b"")
         if not data:
             return
-        yield Step(frame, len(answer)), end_of(data) - offset
+        yield Step(frame, len(response)), end_of(data) - offset
         offset = end_of(data)
 
 
@@ -205,14 +205,14 @@ class Drain:
         self.records = sum(count for _, count in scanned)
 
     def once(self) -> Drained:
-        """Reads the partition once more. RuntimeError: an answer has another size."""
+        """Reads the partition once more. RuntimeError: a response has another size."""
         total = 0
         started = perf_counter()
         for step in self.steps:
             self._wire.send(step.request)
             size = self._wire.drain()
             if size != step.size:
-                raise RuntimeError(f"an answer of {size} bytes, the first time it had {step.size}")
+                raise RuntimeError(f"a response of {size} bytes, the first time it had {step.size}")
             total += size
         return Drained(self.records, total, perf_counter() - started)
 

@@ -1,7 +1,7 @@
-"""How much memory does a gateway take for clients that read slowly, and for a large answer?
+"""How much memory does a gateway take for clients that read slowly, and for a large response?
 
 The gateway is a process of its own in front of our server. Each old consumer receives the beginning
-of a large answer, and then stops reading. The growth of the process is divided by the number of
+of a large response, and then stops reading. The growth of the process is divided by the number of
 consumers. Pages of files do not count, because the system can take them back.
 
 Connections use TCP segments of Ethernet's size. With the larger segments of the loopback device,
@@ -34,10 +34,12 @@ from .processes import PATIENCE, Serving, settled
 
 CONSUMERS: Final = 1000
 LIMIT: Final = 48 * KiB  # for a consumer
-ANSWER: Final = 50 * MiB
-ANSWER_LIMIT: Final = 2 * MiB  # for one large answer
-BUDGET: Final = 64 * KiB  # for all answers together: so little that each consumer's own need shows
-SLOW: Final = MiB  # an answer that is larger than the system's buffers
+RESPONSE: Final = 50 * MiB
+RESPONSE_LIMIT: Final = 2 * MiB  # for one large response
+BUDGET: Final = (
+    64 * KiB
+)  # for all responses together: so little that each consumer's own need shows
+SLOW: Final = MiB  # a response that is larger than the system's buffers
 SEGMENT: Final = 1460  # bytes
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
@@ -50,8 +52,8 @@ class Held:
 
     consumers: int
     by_consumers: int
-    by_answer: int
-    answer: int
+    by_response: int
+    response: int
 
     @property
     def by_consumer(self) -> int:
@@ -88,9 +90,9 @@ def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
     client.send(ApiKey.Fetch, version, fetch_body(0, max_bytes=max_bytes))
 
 
-def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
-    """Measures this many consumers that stop reading, and then one answer of this size."""
-    with gateway(max(answer, SLOW), codec) as serving, ExitStack() as stack:
+def measure(consumers: int, response: int, codec: Codec = Codec.NONE) -> Held:
+    """Measures this many consumers that stop reading, and then one response of this size."""
+    with gateway(max(response, SLOW), codec) as serving, ExitStack() as stack:
         for _ in range(20):  # a warm-up: the gateway makes everything that it makes only once
             with Wire(Address(*serving.address)) as client:
                 ask(client, SLOW)
@@ -104,23 +106,23 @@ def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
         before = serving.memory
         most = 0
         with Wire(Address(*serving.address)) as client:
-            ask(client, answer)
+            ask(client, response)
             left = int.from_bytes(client.take(4))
             while left:
                 left -= len(client.take(min(left, 256 * KiB)))
                 most = max(most, serving.memory)
-        return Held(consumers, by_consumers, max(most - before, 0), answer)
+        return Held(consumers, by_consumers, max(most - before, 0), response)
 
 
 @click.command()
 @click.option("--consumers", default=CONSUMERS, help="That read slowly.")
-@click.option("--answer", default=ANSWER, help="Bytes of a large answer.")
+@click.option("--answer", "response", default=RESPONSE, help="Bytes of a large response.")
 @click.option("--codec", type=click.Choice([one.name.lower() for one in Codec]), default="none")
-def memory(consumers: int, answer: int, codec: str) -> None:
-    """Measures the memory for slow consumers and for a large answer."""
+def memory(consumers: int, response: int, codec: str) -> None:
+    """Measures the memory for slow consumers and for a large response."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    held = measure(consumers, answer, Codec[codec.upper()])
+    held = measure(consumers, response, Codec[codec.upper()])
     click.echo(f"{held.consumers:,} slow consumers: {held.by_consumer / KiB:.1f} KiB each")
-    click.echo(f"an answer of {answer / MiB:.0f} MiB: {held.by_answer / MiB:.1f} MiB")
-    sys.exit(held.by_consumer > LIMIT or held.by_answer > ANSWER_LIMIT)
+    click.echo(f"a response of {response / MiB:.0f} MiB: {held.by_response / MiB:.1f} MiB")
+    sys.exit(held.by_consumer > LIMIT or held.by_response > RESPONSE_LIMIT)

@@ -155,7 +155,7 @@ def fetches(address: Address, version: int, topic: str, offset: int) -> Callable
     response has an error."""
     wire, frame = Wire(address), fetch(version, topic, offset, FETCH)
     wire.send(frame)
-    (found,) = parsed(ApiKey.Fetch, version, wire.answer()).responses[0].partitions
+    (found,) = parsed(ApiKey.Fetch, version, wire.response()).responses[0].partitions
     if found.error_code:
         raise RuntimeError(f"{topic}: error {found.error_code} at offset {offset}")
 
@@ -178,9 +178,9 @@ def logs_in(address: Address, mechanism: str) -> int:
             tokens = [lambda _: client.get_client_first().encode(), _final(client)]
         answered = b""
         for token in tokens:
-            answer = wire.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token(answered)))
-            assert not answer.error_code, answer.error_message
-            answered = bytes(answer.auth_bytes)
+            response = wire.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token(answered)))
+            assert not response.error_code, response.error_message
+            answered = bytes(response.auth_bytes)
     return 1
 
 

@@ -81,7 +81,7 @@ def latencies(direct: Address, through: Address) -> tuple[float, float]:
     with Wire(direct) as first, Wire(through) as second:
         ask: list[Callable[[], object]] = []
         for wire in (first, second):
-            ask.append(lambda wire=wire: (wire.send(heartbeat), wire.answer()))  # type: ignore[misc]
+            ask.append(lambda wire=wire: (wire.send(heartbeat), wire.response()))  # type: ignore[misc]
         times: list[list[float]] = [[], []]
         for number in range(REQUESTS):
             for which in (0, 1):

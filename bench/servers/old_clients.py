@@ -23,7 +23,7 @@ TOMBSTONE_EVERY: Final = 50  # of a compacted topic's records
 FORMATS: Final = {0: 0, 1: 0, 2: 1}  # magic by version of Produce; all others write v2
 
 END, BEGINNING = -1, -2  # times of ListOffsets
-ANSWER_MAX: Final = 50 * MiB
+RESPONSE_MAX: Final = 50 * MiB
 
 
 class WrongBytesError(Exception):
@@ -83,8 +83,8 @@ class OldClient(Closes):
         """The end (END) or the beginning (BEGINNING) of a partition."""
         part = Message(partition_index=contents.partition, timestamp=time, max_num_offsets=1)
         topics = [Message(name=contents.topic, partitions=[part])]
-        answer = self.wire.ask(ApiKey.ListOffsets, 0, Message(replica_id=-1, topics=topics))
-        return int(answer.topics[0].partitions[0].old_style_offsets[0])
+        response = self.wire.ask(ApiKey.ListOffsets, 0, Message(replica_id=-1, topics=topics))
+        return int(response.topics[0].partitions[0].old_style_offsets[0])
 
 
 Client = TypeVar("Client", bound=OldClient)
@@ -123,10 +123,10 @@ class Producer(OldClient):
         self._count = count
 
     def acknowledged(self) -> None:
-        """Waits for the answer. WrongBytesError: it is wrong."""
-        answer = parsed(ApiKey.Produce, self._version, self.wire.answer())
+        """Waits for the response. WrongBytesError: it is wrong."""
+        response = parsed(ApiKey.Produce, self._version, self.wire.response())
         ((name, part),) = [
-            (one.name, part) for one in answer.responses for part in one.partition_responses
+            (one.name, part) for one in response.responses for part in one.partition_responses
         ]
         reply = (name, part.index, part.error_code, part.base_offset)
         if reply != (self.contents.topic, self.contents.partition, 0, self.next_offset):
@@ -134,7 +134,7 @@ class Producer(OldClient):
         self.next_offset += self._count
 
     def find_end(self) -> None:
-        """Continues at the partition's end, because an answer was lost."""
+        """Continues at the partition's end, because a response was lost."""
         self.next_offset = self.offset(self.contents, END)
 
     def produce(self, count: int, now: int) -> None:
@@ -159,7 +159,7 @@ class Consumer(OldClient):
     ) -> None:
         super().__init__(address)
         self.next_offsets = dict.fromkeys(contents, offset)
-        self.max_bytes = max_bytes  # of a partition, in an answer
+        self.max_bytes = max_bytes  # of a partition, in a response
         self.is_asking = False
         self._version = version
         self._skips = skips
@@ -189,7 +189,7 @@ class Consumer(OldClient):
                 replica_id=-1,
                 max_wait_ms=self._wait,
                 min_bytes=1,
-                max_bytes=ANSWER_MAX,
+                max_bytes=RESPONSE_MAX,
                 session_epoch=-1,
                 topics=topics,
             )
@@ -197,12 +197,12 @@ class Consumer(OldClient):
             self.is_asking = True
 
     def take(self) -> list[Record]:
-        """Waits for the answer. Returns its records from the offsets on. WrongBytesError."""
-        answer = parsed(ApiKey.Fetch, self._version, self.wire.answer())
+        """Waits for the response. Returns its records from the offsets on. WrongBytesError."""
+        response = parsed(ApiKey.Fetch, self._version, self.wire.response())
         self.is_asking = False
         found = {
             (one.topic, part.partition_index): part
-            for one in answer.responses
+            for one in response.responses
             for part in one.partitions
         }
         known = {(contents.topic, contents.partition) for contents in self.next_offsets}

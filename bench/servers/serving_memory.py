@@ -2,7 +2,7 @@
 connections?
 
 The server is a process of its own. Old consumers fetch 1 MB of an uncompressed topic, in v1
-messages. Each receives the beginning of its answer and then stops reading. The growth of the
+messages. Each receives the beginning of its response and then stops reading. The growth of the
 process is divided by their number. Idle connections have sent one ApiVersions request.
 
     python -m bench.serving memory [--consumers 1000] [--idle 10000]"""
@@ -32,7 +32,7 @@ WORKLOAD: Final = "codec=none,record=1000,size=2MiB"
 FETCH_SIZE: Final = MiB
 OLD: Final = 2  # Fetch
 RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
-SEGMENT: Final = 1460  # bytes, as over Ethernet: with loopback's the system buffers whole answers
+SEGMENT: Final = 1460  # bytes, as over Ethernet: with loopback's the system buffers whole responses
 SPARE_FILES: Final = 200
 
 
@@ -80,8 +80,8 @@ def uncompressed() -> Iterator[Serving]:
 
 @contextmanager
 def stalled(serving: Serving, count: int) -> Iterator[Growth]:
-    """The growth by old consumers that have received the first bytes of an answer and read nothing.
-    They stay connected until the context ends."""
+    """The growth by old consumers that have received the first bytes of a response and read
+    nothing. They stay connected until the context ends."""
     before = settled(lambda: serving.resident)
     with ExitStack() as stack:
         consumers = []
@@ -98,7 +98,7 @@ def stalled(serving: Serving, count: int) -> Iterator[Growth]:
                 raise RuntimeError("the server has closed a connection")
         after = settled(lambda: serving.resident)
         if _most_in_buffers(serving.address[1]) >= FETCH_SIZE // 2:
-            raise RuntimeError("the system has taken answers off the server: nobody was stalled")
+            raise RuntimeError("the system has taken responses off the server: nobody was stalled")
         yield Growth(count, before, after)
 
 

@@ -51,12 +51,12 @@ class SmallClient:
         compiler = ("cc", "-O2", "-o", str(self._program), str(SOURCE))
         subprocess.run(compiler, check=True)
 
-    def run(self, port: int, shape: Shape, count: int, request: bytes, answer_size: int) -> Ran:
-        """Sends `count` requests. `answer_size`: bytes of each response, including the four bytes
+    def run(self, port: int, shape: Shape, count: int, request: bytes, response_size: int) -> Ran:
+        """Sends `count` requests. `response_size`: bytes of each response, including the four bytes
         of its length. RuntimeError: a response has another size, or the server closed the
         connection."""
         self._request.write_bytes(request)
-        numbers = (port, shape.connections, shape.pipelined, count, answer_size)
+        numbers = (port, shape.connections, shape.pipelined, count, response_size)
         done = subprocess.run(
             (str(self._program), *map(str, numbers), str(self._request)),
             capture_output=True,
@@ -77,14 +77,14 @@ def small_client() -> Iterator[SmallClient]:
         yield SmallClient(Path(directory))
 
 
-def size_of_answer(port: int, frame: bytes) -> int:
+def size_of_response(port: int, frame: bytes) -> int:
     """The bytes of the response to a request, including its length. RuntimeError: it has an error
     code."""
     key, version = START.unpack_from(frame, LENGTH.size)
     with Wire(("127.0.0.1", port)) as wire:
         wire.send(frame)
-        answer = wire.answer()
-    errors = error_codes(ApiKey(key), parsed(ApiKey(key), version, answer))
+        response = wire.response()
+    errors = error_codes(ApiKey(key), parsed(ApiKey(key), version, response))
     if errors:
         raise RuntimeError(f"{ApiKey(key).name} is answered with errors {errors}")
-    return LENGTH.size + len(answer)
+    return LENGTH.size + len(response)

@@ -80,9 +80,9 @@ class DashboardLoad:
             for name in names
         ]
         body = Message(topics=topics, timeout_ms=10_000)
-        answer = self._wire.ask(ApiKey.CreateTopics, 0, body)
-        if any(topic.error_code for topic in answer.topics):
-            raise RuntimeError(f"topics were not made: {answer.topics}")
+        response = self._wire.ask(ApiKey.CreateTopics, 0, body)
+        if any(topic.error_code for topic in response.topics):
+            raise RuntimeError(f"topics were not made: {response.topics}")
 
     def _commit(self) -> None:
         parts = [

@@ -167,7 +167,7 @@ class World:
         return client
 
     def ask(self, client: Client, api: ApiKey, version: int, body: Message) -> None:
-        """Sends a request and takes the answer, or disconnects if it does not come soon."""
+        """Sends a request and takes the response, or disconnects if it does not come soon."""
         self.requests += 1
         data = memoryview(frame(api, version, body, self.pod()))
         exchange = self.broker.handle(client, data, self.now)
@@ -207,7 +207,7 @@ def clients_come_and_go(world: World) -> None:
         topics=[Message(topic=world.topic(), partitions=[part])],
     )
     world.ask(client, ApiKey.Fetch, version, body)
-    end = world.random.choice((End.CLIENT, End.ANSWER, End.LOGIN))
+    end = world.random.choice((End.CLIENT, End.RESPONSE, End.LOGIN))
     log_end(world.broker.lines, client, end, "it has gone", 1.0, world.now)
 
 

@@ -79,7 +79,7 @@ def commit(wire: Wire, offset: int, *, group_id: str, generation_id: int, member
     part = Message(
         partition_index=0, committed_offset=offset, commit_timestamp=-1, committed_metadata=""
     )
-    answer = wire.ask(
+    response = wire.ask(
         ApiKey.OffsetCommit,
         1,
         Message(
@@ -89,7 +89,7 @@ def commit(wire: Wire, offset: int, *, group_id: str, generation_id: int, member
             topics=[Message(name="by-size", partitions=[part])],
         ),
     )
-    if error_code := answer.topics[0].partitions[0].error_code:
+    if error_code := response.topics[0].partitions[0].error_code:
         raise RuntimeError(f"a commit of {group_id} was told {error_code}")
 
 
@@ -175,6 +175,6 @@ def create(address: Address) -> None:
         for name, configs in CONFIGS.items()
     ]
     with Wire(address) as wire:
-        answer = wire.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=10_000))
-    if any(topic.error_code for topic in answer.topics):
-        raise RuntimeError(f"topics were not made: {answer.topics}")
+        response = wire.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=10_000))
+    if any(topic.error_code for topic in response.topics):
+        raise RuntimeError(f"topics were not made: {response.topics}")

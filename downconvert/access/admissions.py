@@ -16,7 +16,7 @@ from .ledger import Entry, Ledger, OwnLedger
 from .rights import Access
 
 BURST: Final = 1.0  # seconds: this much of an unused rate may be used later
-# Seconds that a new connection may wait. Kafka's clients wait 30 s for an answer.
+# Seconds that a new connection may wait. Kafka's clients wait 30 s for a response.
 LONGEST_WAIT: Final = 5.0
 
 

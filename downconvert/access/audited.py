@@ -57,19 +57,19 @@ ANY: Final = "(any)"  # a filter that matches all
 Outcome: TypeAlias = dict[str, Any]
 
 
-def changed(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
-    """The resources in the answer, at most NAMED_MAX, each with its error and the names of its
+def changed(api: ApiKey, body: Message, response: Message) -> list[Outcome]:
+    """The resources in the response, at most NAMED_MAX, each with its error and the names of its
     changed settings."""
     if api in ACLS:
-        return _acls(api, body, answer)
+        return _acls(api, body, response)
     names, settings = _names(api), _settings(body)
     if names is None:
         return []
     found = [
-        _outcome(_word(one.kind), getattr(body, one.name), getattr(answer, "error_code", 0))
+        _outcome(_word(one.kind), getattr(body, one.name), getattr(response, "error_code", 0))
         for one in RULES[api].about
     ]
-    for element in (getattr(answer, names.response, None) or ())[:NAMED_MAX]:
+    for element in (getattr(response, names.response, None) or ())[:NAMED_MAX]:
         kind, name = _kind(names, element), _name(names, element)
         outcome = _outcome(kind, name, _code(names, element))
         if (kind, name) in settings:
@@ -78,11 +78,11 @@ def changed(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
     return found
 
 
-def _acls(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
-    """The ACLs of a request. The answer has their errors in the same order."""
+def _acls(api: ApiKey, body: Message, response: Message) -> list[Outcome]:
+    """The ACLs of a request. The response has their errors in the same order."""
     is_new = api is ApiKey.CreateAcls
     acls = body.creations if is_new else body.filters
-    results = answer.results if is_new else answer.filter_results
+    results = response.results if is_new else response.filter_results
     found = []
     for acl, result in zip(acls[:NAMED_MAX], results, strict=False):
         if is_new:
@@ -96,14 +96,14 @@ def _acls(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
     return found
 
 
-def denied(api: ApiKey, body: Message | None, answer: Message) -> list[Outcome]:
-    """The resources in the answer or the request that the client may not use."""
+def denied(api: ApiKey, body: Message | None, response: Message) -> list[Outcome]:
+    """The resources in the response or the request that the client may not use."""
     if api is ApiKey.FindCoordinator and body is not None:
-        return _coordinators(body, answer)
+        return _coordinators(body, response)
     found: list[Outcome] = []
-    names, codes = _names(api), {getattr(answer, "error_code", 0)}
+    names, codes = _names(api), {getattr(response, "error_code", 0)}
     if names is not None:
-        for element in getattr(answer, names.response, None) or ():
+        for element in getattr(response, names.response, None) or ():
             code = _code(names, element)
             codes.add(code)
             if code in DENIED and len(found) < NAMED_MAX:
@@ -115,17 +115,17 @@ def denied(api: ApiKey, body: Message | None, answer: Message) -> list[Outcome]:
     return found
 
 
-def _coordinators(body: Message, answer: Message) -> list[Outcome]:
+def _coordinators(body: Message, response: Message) -> list[Outcome]:
     kind = _word(COORDINATED.get(body.key_type, Kind.CLUSTER))
-    asked = getattr(answer, "coordinators", None) or [
-        Message(key=body.key, error_code=answer.error_code)
+    asked = getattr(response, "coordinators", None) or [
+        Message(key=body.key, error_code=response.error_code)
     ]
     refused = [one for one in asked if one.error_code in DENIED][:NAMED_MAX]
     return [_outcome(kind, one.key, one.error_code) for one in refused]
 
 
 def _names(api: ApiKey) -> Names | None:
-    """Where an answer has names. None: it has no list of them."""
+    """Where a response has names. None: it has no list of them."""
     rule = RULES.get(api)
     return None if rule is None or rule.names is None else rule.names
 

@@ -1,9 +1,9 @@
 """The resources of requests that a gateway passes on, for the audit.
 
-The resources have no error, because the gateway does not read the answer. Requests about delegation
-tokens have no resources here, because this project does not know their fields.
+The resources have no error, because the gateway does not read the response. Requests about
+delegation tokens have no resources here, because this project does not know their fields.
 
-Not here: requests whose answers are read (audited.py)."""
+Not here: requests whose responses are read (audited.py)."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice

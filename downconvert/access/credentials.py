@@ -31,7 +31,7 @@ class Proved:
     """The authenticated user."""
 
     name: str
-    answer: bytes = b""  # the last token of the conversation
+    response: bytes = b""  # the last token of the conversation
     groups: tuple[str, ...] = ()
     expires_at: float | None = None  # time of day, in seconds; None: never
 
@@ -44,7 +44,7 @@ class Proved:
             )
 
 
-# Receives tokens and the time of day, and yields the answers. A yielded None means: pass the same
+# Receives tokens and the time of day, and yields the responses. A yielded None means: pass the same
 # token in again soon. Returns the user at the end.
 Conversation: TypeAlias = Generator[bytes | None, tuple[bytes, float], Proved]
 
@@ -165,12 +165,12 @@ class Authentication:
 
     def __init__(self, conversation: Conversation, *, is_raw: bool) -> None:
         self.is_raw = is_raw
-        self.refused: AuthenticationError | None = None  # the answer to the next token
+        self.refused: AuthenticationError | None = None  # the response to the next token
         self._conversation = conversation
         next(self._conversation)
 
     def take(self, token: bytes, now: float) -> bytes | Proved | None:
-        """Returns the answer to a token, or the authenticated user. None: the token cannot be
+        """Returns the response to a token, or the authenticated user. None: the token cannot be
         checked yet, and must be passed in again after NOT_YET_SECONDS. `now`: the time of day.
         AuthenticationError."""
         if self.refused is not None:

@@ -15,7 +15,7 @@ from .ledger import Entry, Ledger, OwnLedger
 FIRST_WAIT: Final = (
     0.1  # seconds after a failure: Kafka's connection.failed.authentication.delay.ms
 )
-# Seconds. Kafka's clients wait 30 s for an answer, and half of that for a connection.
+# Seconds. Kafka's clients wait 30 s for a response, and half of that for a connection.
 LONGEST_WAIT: Final = 5.0
 FORGOTTEN: Final = 300.0  # seconds after which a failure no longer counts
 USER_MAX: Final = 256  # characters of a name that are compared

@@ -56,8 +56,8 @@ class Parts:
 class Names:
     """A list of a request whose elements have names, and the list in the response."""
 
-    response: str  # empty: the answer has no place for refused elements
-    request: str = "topics"  # empty: the request has no names, and the answer has all
+    response: str  # empty: the response has no place for refused elements
+    request: str = "topics"  # empty: the request has no names, and the response has all
     name: str = "name"  # empty: the elements are the names
     response_name: str = "name"
     kind: Kind = Kind.TOPIC
@@ -76,13 +76,13 @@ class Names:
 
     def refusal(self, element: Any, code: int) -> Message:
         """The response for a refused element of the request."""
-        answer = Message(error_code=code)
-        setattr(answer, self.response_name, self.name_of(element))
+        response = Message(error_code=code)
+        setattr(response, self.response_name, self.name_of(element))
         if self.type:
-            setattr(answer, self.type, getattr(element, self.type))
+            setattr(response, self.type, getattr(element, self.type))
         if self.parts is not None:
-            setattr(answer, self.parts.response, self.parts.of(element, code))
-        return answer
+            setattr(response, self.parts.response, self.parts.of(element, code))
+        return response
 
 
 class About(NamedTuple):

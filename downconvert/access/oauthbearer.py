@@ -1,7 +1,7 @@
-"""The server side of OAUTHBEARER [RFC 7628]: one message with a token, and one answer.
+"""The server side of OAUTHBEARER [RFC 7628]: one message with a token, and one response.
 
-As in Kafka [OAuthBearerSaslServer], the answer to an invalid token is a JSON object that describes
-the error. The client must answer with any byte, and then gets the failure of the login.
+As in Kafka [OAuthBearerSaslServer], the response to an invalid token is a JSON object that
+describes the error. The client must answer with any byte, and then gets the failure of the login.
 
 Not here: which tokens are valid (tokens.py)."""
 

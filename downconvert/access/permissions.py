@@ -178,16 +178,16 @@ class Permission:
             self.refusal = Message(**{names.response: self._refused} if names.response else {})
 
     def _refusal_of_all(self, body: Message, code: int) -> Message:
-        answer = Message(error_code=code, **NOTHING.get(self._api, {}))
+        response = Message(error_code=code, **NOTHING.get(self._api, {}))
         if self._api is ApiKey.JoinGroup and self._version >= NULL_PROTOCOLS:
-            answer.protocol_name = None
+            response.protocol_name = None
         if self._api is ApiKey.OffsetFetch and self._version >= FAILS_AS_A_WHOLE:
-            answer.topics = []
+            response.topics = []
         elif self._names is not None:
             elements = getattr(body, self._names.request) or ()
             answered = [self._names.refusal(one, code) for one in elements]
-            setattr(answer, self._names.response, answered)
-        return answer
+            setattr(response, self._names.response, answered)
+        return response
 
     def _check_coordinators(self, body: Message) -> None:
         kind = COORDINATED.get(body.key_type, Kind.CLUSTER)
@@ -272,41 +272,41 @@ class Permission:
 
     # --- the response
 
-    def complete(self, answer: Message) -> None:
+    def complete(self, response: Message) -> None:
         """Removes elements that the client may not see from the cluster's response, and adds the
         refused ones."""
         match self._api:
             case ApiKey.OffsetFetch if self._version >= FETCHES_OF_GROUPS:
-                self._complete_offsets(answer)
+                self._complete_offsets(response)
                 return
             case ApiKey.Metadata:
-                self._limit(answer, Kind.CLUSTER)
-                for topic in answer.topics:
+                self._limit(response, Kind.CLUSTER)
+                for topic in response.topics:
                     self._hide_name(topic)
                     self._limit(topic, Kind.TOPIC, topic.name or "")
             case ApiKey.DescribeTransactions:
-                for one in answer.transaction_states:
+                for one in response.transaction_states:
                     one.topics = [it for it in one.topics if self._access.allows(it.topic)]
             case ApiKey.DescribeGroups:
-                for group in answer.groups:
+                for group in response.groups:
                     group_members.hide(group, self._access)
                     self._limit(group, Kind.GROUP, getattr(group, "group_id", ""))
             case ApiKey.DescribeCluster:
-                self._limit(answer, Kind.CLUSTER)
+                self._limit(response, Kind.CLUSTER)
             case ApiKey.DescribeTopicPartitions:
-                for topic in answer.topics:
+                for topic in response.topics:
                     self._limit(topic, Kind.TOPIC, topic.name or "")
-                cursor = answer.next_cursor
+                cursor = response.next_cursor
                 if cursor is not None and not self._access.allows(cursor.topic_name):
-                    answer.next_cursor = None
+                    response.next_cursor = None
         names = self._names
         if names is not None:
             answered = [
                 one
-                for one in getattr(answer, names.response, ())
+                for one in getattr(response, names.response, ())
                 if self._may_be_described(names, one)
             ]
-            setattr(answer, names.response, [*answered, *self._refused])
+            setattr(response, names.response, [*answered, *self._refused])
 
     def _limit(self, element: Message, kind: Kind, name: str = "") -> None:
         """Removes operations that the client may not do from the cluster's response."""
@@ -319,18 +319,18 @@ class Permission:
             return not self._access.is_closed
         return allows(self._access, names.kind_of(element), getattr(element, names.response_name))
 
-    def _complete_offsets(self, answer: Message) -> None:
+    def _complete_offsets(self, response: Message) -> None:
         answered = {
-            one.group_id: one for one in answer.groups if self._access.allows_group(one.group_id)
+            one.group_id: one for one in response.groups if self._access.allows_group(one.group_id)
         }
         for group in answered.values():
             group.topics = [one for one in group.topics if self._access.allows(one.name)]
         for name, refused in self._refused_of_group.items():
             answered.setdefault(name, Message(group_id=name, topics=[])).topics += refused
-        answer.groups = [*answered.values(), *self._refused]
+        response.groups = [*answered.values(), *self._refused]
 
     def _hide_name(self, topic: Message) -> None:
-        """A hidden topic that was requested by id gets the answer for a missing topic."""
+        """A hidden topic that was requested by id gets the response for a missing topic."""
         is_hidden = topic.name is not None and not self._access.allows(topic.name)
         if is_hidden and topic.topic_id in self._asked_ids:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID

@@ -64,7 +64,7 @@ class Broker(BrokerState):
     def apis(self, apis: Mapping[ApiKey, Api]) -> None:
         self._apis = apis
         self.versions = {key: api.versions for key, api in apis.items()}
-        self.version_answers = {}
+        self.version_responses = {}
 
     def handle(
         self,
@@ -187,7 +187,7 @@ class Broker(BrokerState):
         permission = Permission(access, api, version, body, self._named(api, version, body))
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
             exchange.errors = {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1}
-            exchange.hang_up("it may not produce there, and acks=0 has no other answer")
+            exchange.hang_up("it may not produce there, and acks=0 has no other response")
         elif permission.refusal is not None:
             exchange.reply(permission.refusal)
         else:

@@ -12,6 +12,6 @@ class End(StrEnum):
     REFUSED = "refused"  # before its first request: limits, networks
     LOGIN = "failed_login"
     EXPIRED = "session_expired"  # the client did not authenticate again in time
-    ANSWER = "unfinished_answer"  # the response had begun when damage on the disk was found
+    RESPONSE = "unfinished_answer"  # the response had begun when damage on the disk was found
     STOPPED = "server_stopped"
     DEFECT = "defect"

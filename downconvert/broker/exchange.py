@@ -44,7 +44,7 @@ class Client:
 
     id: int
     address: str  # host without port
-    host: str = "localhost"  # the address that the client connected to, for answers with brokers
+    host: str = "localhost"  # the address that the client connected to, for responses with brokers
     port: int = 9092
     software_name: str = ""  # from its ApiVersions request, version 3 or later
     software_version: str = ""

@@ -1,5 +1,5 @@
 """The owner of an exchange: the only thread that works on it, from the request to the end of the
-answer.
+response.
 
 Other threads notice events for an exchange: records arrived, members joined, a deadline passed.
 They only post a step here, which the owner runs later. So no thread works on another thread's

@@ -1,6 +1,6 @@
 """Idempotent producers: which batch may follow a producer's last one, and which is a duplicate.
 
-A producer that gets no answer retries. A duplicate of one of its last five batches is answered
+A producer that gets no response retries. A duplicate of one of its last five batches is answered
 with the offsets of the first copy. Storage knows each producer's last batch from the log. The four
 batches before it are kept here, for up to PRODUCERS_MAX producers. A restart forgets them. Kafka
 forgets those since the last snapshot.

@@ -58,9 +58,9 @@ class BrokerState:
         self.quotas = Quotas()
         self.lines = LineBudget()
         self.versions: Mapping[ApiKey, range] = {}  # the served versions
-        # Encoded answers to ApiVersions, by the client's rights, the version, and whether the
+        # Encoded responses to ApiVersions, by the client's rights, the version, and whether the
         # client misreads some versions of Fetch. Cleared when `versions` changes.
-        self.version_answers: dict[tuple[Access, int, bool], bytes] = {}
+        self.version_responses: dict[tuple[Access, int, bool], bytes] = {}
 
     def _groups(self) -> Groups:
         """The group coordinator, with the groups in the log directory."""

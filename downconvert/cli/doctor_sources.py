@@ -127,8 +127,8 @@ def opened(names: Sequence[str], ports: Collection[int], *, follow: bool) -> Ite
 
 def _fetched(url: str) -> bytes:
     try:
-        with urlopen(url, timeout=URL_SECONDS) as answer:
-            data: bytes = answer.read(URL_SIZE_MAX)
+        with urlopen(url, timeout=URL_SECONDS) as response:
+            data: bytes = response.read(URL_SIZE_MAX)
     except (OSError, ValueError, HTTPException) as error:  # URLError is an OSError
         raise CommandError(f"{url}: {reason(error)}") from None
     return data

@@ -83,5 +83,5 @@ class _Seen:
 
 
 def pages_of(page: Mapping[str, Any]) -> dict[str, Any]:
-    """The pages of a file or of an answer of `/history`, by the clusters' names."""
+    """The pages of a file or of a response of `/history`, by the clusters' names."""
     return dict(page[CLUSTERS]) if CLUSTERS in page else {ONLY: page}

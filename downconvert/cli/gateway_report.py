@@ -116,8 +116,8 @@ def _show_topics(fetched: list[dict[str, Any]], *, as_json: bool) -> None:
 def _fetched(url: str, page: str) -> Any:
     where = url if "://" in url else f"http://{url}"
     try:
-        with urlopen(f"{where.rstrip('/')}/{page}", timeout=TIMEOUT) as answer:
-            return json.load(answer)
+        with urlopen(f"{where.rstrip('/')}/{page}", timeout=TIMEOUT) as response:
+            return json.load(response)
     except (OSError, ValueError) as error:
         raise CommandError(
             f"{url}: {reason(error)}; is a gateway running there with --http?"

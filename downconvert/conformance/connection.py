@@ -16,9 +16,9 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from records.units import MiB
 
-TIMEOUT: Final = 30.0  # seconds, for a whole answer
+TIMEOUT: Final = 30.0  # seconds, for a whole response
 TIMEOUT_MIN: Final = 0.001  # a socket does not wait at all with 0
-ANSWER_MAX: Final = 64 * MiB  # bytes
+RESPONSE_MAX: Final = 64 * MiB  # bytes
 CLIENT_ID: Final = "downconvert-conformance"
 _LENGTH: Final = Struct(">i")
 _TLS_ALERT: Final = b"\x15\x03"  # sent by a listener with TLS to a client without [RFC 8446, 5.1]
@@ -45,7 +45,7 @@ PLAIN: Final = Access()
 
 
 class Connection:
-    """A connection to one broker. ConformanceError: it hangs up, or sends no valid answer, or
+    """A connection to one broker. ConformanceError: it hangs up, or sends no valid response, or
     refuses us."""
 
     def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
@@ -71,7 +71,7 @@ class Connection:
             self._socket.close()
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:
-        """Sends a request of this version and returns the broker's answer."""
+        """Sends a request of this version and returns the broker's response."""
         self._correlation_id += 1
         header = Message(
             request_api_key=api,
@@ -90,17 +90,17 @@ class Connection:
             if length.startswith(_TLS_ALERT):
                 raise ConformanceError(f"{self.name}: it speaks TLS: add --tls or --ca")
             (size,) = _LENGTH.unpack(length)
-            if not 4 <= size <= ANSWER_MAX:
-                raise ConformanceError(f"{self.name}: an answer of {size} bytes")
+            if not 4 <= size <= RESPONSE_MAX:
+                raise ConformanceError(f"{self.name}: a response of {size} bytes")
             cursor = Cursor(memoryview(self._take(size, deadline)))
             # ApiVersions is answered with the oldest header, for clients that do not know newer.
             has_tags = flexible and api is not ApiKey.ApiVersions
             start = reader("ResponseHeader", 1 if has_tags else 0)(cursor)
             if start.correlation_id != self._correlation_id:
-                raise ConformanceError(f"{self.name}: an answer to another request")
-            answer: Message = reader(f"{api.name}Response", version)(cursor)
+                raise ConformanceError(f"{self.name}: a response to another request")
+            response: Message = reader(f"{api.name}Response", version)(cursor)
         except TimeoutError:
-            words = f"{api.name} v{version}: no answer within {TIMEOUT:g} s"
+            words = f"{api.name} v{version}: no response within {TIMEOUT:g} s"
             raise SilentError(f"{self.name}: {words}") from None
         except (OSError, EOFError) as error:
             words = f"{api.name} v{version}: {error}"
@@ -108,9 +108,9 @@ class Connection:
                 words += ", as a broker does that wants a login"
             raise ConformanceError(f"{self.name}: {words}") from None
         except BadRequestError as error:
-            words = f"its answer to {api.name} v{version} cannot be read: {error}"
+            words = f"its response to {api.name} v{version} cannot be read: {error}"
             raise ConformanceError(f"{self.name}: {words}") from None
-        return answer
+        return response
 
     def _log_in(self, credentials: Credentials) -> None:
         steps = authenticate(credentials)

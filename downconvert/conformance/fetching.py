@@ -1,6 +1,6 @@
 """One fetch of a topic that was written, and the current state of its log.
 
-Not here: judging the answer (judge.py)."""
+Not here: judging the response (judge.py)."""
 
 import time
 from typing import Any, Final
@@ -21,7 +21,7 @@ PAUSE: Final = 0.5  # seconds between two checks whether a log has been compacte
 
 
 def fetch(cluster: Cluster, written: Written, version: int, position: int, limit: int) -> Any:
-    """The answer for the one partition. ConformanceError: there is no answer."""
+    """The response for the one partition. ConformanceError: there is no response."""
     part = Message(partition=0, fetch_offset=position, partition_max_bytes=limit)
     by_id = version >= TOPIC_IDS_SINCE
     who = {"topic_id": written.id} if by_id else {"topic": written.name}
@@ -31,12 +31,12 @@ def fetch(cluster: Cluster, written: Written, version: int, position: int, limit
         max_bytes=max(limit, 1),
         topics=[Message(partitions=[part], **who)],
     )
-    answer: Any = cluster.at(written.leader).ask(ApiKey.Fetch, version, body)
-    if not answer.responses or not answer.responses[0].partitions:
+    response: Any = cluster.at(written.leader).ask(ApiKey.Fetch, version, body)
+    if not response.responses or not response.responses[0].partitions:
         raise ConformanceError(
-            f"no answer for the partition, error {getattr(answer, 'error_code', 0)}"
+            f"no response for the partition, error {getattr(response, 'error_code', 0)}"
         )
-    return answer.responses[0].partitions[0]
+    return response.responses[0].partitions[0]
 
 
 def unlike_its_plan(cluster: Cluster, written: Written, seconds: float) -> str:
@@ -62,11 +62,11 @@ def _log(cluster: Cluster, written: Written) -> tuple[set[int], int]:
     """The formats in a log, and the number of its records."""
     newest = cluster.offers(ApiKey.Fetch)[-1]
     magics, count, position = set[int](), 0, 0
-    for _ in written.plan.batches:  # an answer may have only one segment
-        answer = fetch(cluster, written, newest, position, LARGE)
-        if answer.error_code:
-            raise ConformanceError(f"the log of {written.name}: error {answer.error_code}")
-        log = MemoryRecords(bytes(answer.records or b""))
+    for _ in written.plan.batches:  # a response may have only one segment
+        response = fetch(cluster, written, newest, position, LARGE)
+        if response.error_code:
+            raise ConformanceError(f"the log of {written.name}: error {response.error_code}")
+        log = MemoryRecords(bytes(response.records or b""))
         try:
             for header in log.batches():
                 magics.add(header.magic)
@@ -74,6 +74,6 @@ def _log(cluster: Cluster, written: Written) -> tuple[set[int], int]:
                 position = max(position, header.last_offset + 1)
         except RecordsError as error:
             raise ConformanceError(f"the log of {written.name}: {error}") from None
-        if position >= answer.high_watermark:
+        if position >= response.high_watermark:
             break
     return magics, count

@@ -1,7 +1,7 @@
 """Fetches a topic in a version and with a limit, and reports the broken rules.
 
-A reading begins at offset 0, and continues after the last record of each answer, like a client of
-that version. Answers are judged as bytes and as records.
+A reading begins at offset 0, and continues after the last record of each response, like a client of
+that version. Responses are judged as bytes and as records.
 
 Not here: the topics (plans.py, writing.py), the rules (rules.py)."""
 
@@ -21,7 +21,7 @@ from .plans import Plan
 from .writing import Cluster, Written
 
 ROUNDS_MAX: Final = 400  # fetches of one reading; the longest topic has 40 batches
-SHOWN: Final = 48  # bytes of an answer in a finding
+SHOWN: Final = 48  # bytes of a response in a finding
 WHOLE_FIRST_SINCE: Final = 3  # the first batch is sent whole, whatever the limit [KIP-74]
 ZSTD_SINCE: Final = 10
 UNSUPPORTED_COMPRESSION: Final = 76
@@ -57,7 +57,9 @@ def cases(cluster: Cluster, written: Written) -> Iterator[Case]:
         for name, limit in (("1", 1), ("first batch", 2 * first + 1024), ("1 MiB", LARGE)):
             case = Case(written.plan.name, version, name)
             if version in cluster.silent:
-                case.findings.append(Finding("answer", "not asked again, after no answer in time"))
+                case.findings.append(
+                    Finding("answer", "not asked again, after no response in time")
+                )
                 yield case
                 continue
             try:
@@ -90,27 +92,27 @@ class _Reading:
         if self._written.plan.name == "large" and self._version < WHOLE_FIRST_SINCE:
             guaranteed &= self._limit >= LARGE
         for _ in range(ROUNDS_MAX):
-            answer = fetch(self._cluster, self._written, self._version, position, self._limit)
-            if answer.error_code:
-                self._error(answer.error_code)
+            response = fetch(self._cluster, self._written, self._version, position, self._limit)
+            if response.error_code:
+                self._error(response.error_code)
                 return
-            data = bytes(answer.records or b"")
+            data = bytes(response.records or b"")
             end = self._judge(data, position)
             if not guaranteed:
                 return
             if end <= position:
-                if answer.high_watermark > position:
+                if response.high_watermark > position:
                     self._no_progress(position, data)
                 break
             position = end
-            if position >= answer.high_watermark:
+            if position >= response.high_watermark:
                 break
         else:
             self._find("stuck", f"not at the end after {ROUNDS_MAX} fetches, at offset {position}")
         self._compare()
 
     def _judge(self, data: bytes, position: int) -> int:
-        """Judges an answer's records. Returns the next offset of the client."""
+        """Judges a response's records. Returns the next offset of the client."""
         self._case.bytes_sent += len(data)
         log = MemoryRecords(data)
         end, last, whole = position, -1, 0
@@ -137,7 +139,8 @@ class _Reading:
     def _records(
         self, log: MemoryRecords, header: BatchHeader, last: int, end: int
     ) -> tuple[int, int]:
-        """Takes a batch's records. Returns the last offset in the answer, and the client's next."""
+        """Takes a batch's records. Returns the last offset in the response, and the client's
+        next."""
         if header.magic == V2:
             if header.base_offset <= last:
                 self._find("once", f"offset {header.base_offset} after {last}")

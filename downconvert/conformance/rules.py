@@ -45,14 +45,14 @@ RULES: Final = {
         ),
         Rule(
             "stuck",
-            "An answer below the end of the log has a record at or after the fetch offset, if the "
+            "A response below the end of the log has a record at or after the fetch offset, if the "
             "limit has room for one; from Fetch 3 on, always.",
             "KIP-74; a log of an old broker has no batches without records",
             "every client below Fetch 4: it asks for the same again, for ever",
         ),
         Rule(
             "once",
-            "Offsets increase within an answer.",
+            "Offsets increase within a response.",
             "ConvertedRecords; the iterator of KIP-283 skips one batch where it left out several",
             "kafka-clients 0.9 to 0.10.2, librdkafka 0.9, kafka-python below 0.11, kafka-node and "
             "no-kafka hand the records out twice",
@@ -72,7 +72,7 @@ RULES: Final = {
         ),
         Rule(
             "limit",
-            "Below Fetch 3, an answer has no more whole messages than fit the partition's limit, "
+            "Below Fetch 3, a response has no more whole messages than fit the partition's limit, "
             "except the first.",
             "KIP-74; ReplicaManager: minOneMessage is false below version 3",
             "clients with a buffer of that size",

@@ -31,7 +31,7 @@ UNKNOWN_TOPIC, NO_LEADER = 3, 5
 NO_BROKER: Final = 38  # no broker can hold a replica, because the controller knows none yet
 _LATER: Final = {UNKNOWN_TOPIC, NO_LEADER, 6, 9, 14, 15, 16, NO_BROKER, 51}
 INVALID_CONFIG: Final = 40
-_Answer = TypeVar("_Answer")
+_Response = TypeVar("_Response")
 
 
 class RefusedError(ConformanceError):
@@ -58,9 +58,9 @@ class Cluster:
         self._first = Connection(host, port, access)
         self._connections: dict[tuple[str, int], Connection] = {}
         self.silent: set[int] = set()  # versions of Fetch that were not answered once
-        answer = self._first.ask(ApiKey.ApiVersions, 0, Message())
+        response = self._first.ask(ApiKey.ApiVersions, 0, Message())
         self.versions = {
-            one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
+            one.api_key: range(one.min_version, one.max_version + 1) for one in response.api_keys
         }
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Cluster:
         return self._connections[address]
 
     def renew(self, address: tuple[str, int]) -> None:
-        """Connects again, after a connection that was closed or had an invalid answer."""
+        """Connects again, after a connection that was closed or had an invalid response."""
         self._connections.pop(address).close()
         self.at(address)
 
@@ -100,8 +100,10 @@ class Cluster:
         )
 
         def create() -> tuple[int, bool]:
-            answer = self._ask(self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000)
-            error = _only(answer.topics, "CreateTopics").error_code
+            response = self._ask(
+                self._first, ApiKey.CreateTopics, topics=[topic], timeout_ms=30_000
+            )
+            error = _only(response.topics, "CreateTopics").error_code
             if error == INVALID_CONFIG:
                 refused = plan.config or config
                 settings = ", ".join(f"{key}={value}" for key, value in refused.items())
@@ -119,9 +121,9 @@ class Cluster:
 
     def delete(self, names: list[str]) -> None:
         """Deletes topics. ConformanceError: some are still there."""
-        answer = self._ask(self._first, ApiKey.DeleteTopics, topic_names=names, timeout_ms=30_000)
+        response = self._ask(self._first, ApiKey.DeleteTopics, topic_names=names, timeout_ms=30_000)
         gone = (0, UNKNOWN_TOPIC)
-        left = [one for one in answer.responses if one.error_code not in gone]
+        left = [one for one in response.responses if one.error_code not in gone]
         if left:
             raise ConformanceError(
                 ", ".join(f"{one.name} (error {one.error_code})" for one in left)
@@ -135,15 +137,15 @@ class Cluster:
 
     def _leader(self, name: str) -> tuple[tuple[str, int], bytes]:
         def ask() -> tuple[int, tuple[tuple[str, int], bytes] | None]:
-            answer = self._ask(self._first, ApiKey.Metadata, topics=[Message(name=name)])
-            topic = _only(answer.topics, "Metadata")
+            response = self._ask(self._first, ApiKey.Metadata, topics=[Message(name=name)])
+            topic = _only(response.topics, "Metadata")
             if topic.error_code or not topic.partitions:
                 return topic.error_code or UNKNOWN_TOPIC, None
             partition = _only(topic.partitions, "Metadata")
             if partition.error_code:
                 return partition.error_code, None
             leader = partition.leader_id
-            for broker in answer.brokers:
+            for broker in response.brokers:
                 if broker.node_id == leader:
                     return 0, ((broker.host, broker.port), topic.topic_id)
             return NO_LEADER, None
@@ -158,7 +160,7 @@ class Cluster:
         address = _patiently(coordinator, "a coordinator of transactions")
 
         def begin() -> tuple[int, Message | None]:
-            answer = self._ask(
+            response = self._ask(
                 self.at(address),
                 ApiKey.InitProducerId,
                 transactional_id=name,
@@ -166,10 +168,10 @@ class Cluster:
                 producer_id=-1,
                 producer_epoch=-1,
             )
-            return answer.error_code, answer
+            return response.error_code, response
 
-        answer = _patiently(begin, "a transactional producer")
-        return _Producer(name, address, answer.producer_id, answer.producer_epoch)
+        response = _patiently(begin, "a transactional producer")
+        return _Producer(name, address, response.producer_id, response.producer_epoch)
 
     def _produce(
         self,
@@ -250,12 +252,12 @@ class _Producer:
         }
 
 
-def _patiently(ask: Callable[[], tuple[int, _Answer | None]], what: str) -> _Answer:
+def _patiently(ask: Callable[[], tuple[int, _Response | None]], what: str) -> _Response:
     """Retries until the broker is ready."""
     for _ in _pauses():
-        error, answer = ask()
-        if not error and answer is not None:
-            return answer
+        error, response = ask()
+        if not error and response is not None:
+            return response
         if error not in _LATER:
             break
     raise ConformanceError(f"{what}: error {error}")
@@ -269,8 +271,8 @@ def _pauses() -> Iterator[None]:
         yield
 
 
-def _only(answers: Sequence[Any] | None, api: str) -> Any:
-    """The only element of an answer about one topic or partition."""
-    if answers is None or len(answers) != 1:
-        raise ConformanceError(f"an answer to {api} about {len(answers or ())}, asked about one")
-    return answers[0]
+def _only(responses: Sequence[Any] | None, api: str) -> Any:
+    """The only element of a response about one topic or partition."""
+    if responses is None or len(responses) != 1:
+        raise ConformanceError(f"a response to {api} about {len(responses or ())}, asked about one")
+    return responses[0]

@@ -47,22 +47,22 @@ class Audit:
         who: Mapping[str, Any],
         api: ApiKey,
         body: Message | None,
-        answer: Message,
+        response: Message,
         errors: Mapping[int, int],
     ) -> None:
         """A request has been answered, with these error codes. `body`: the request, if it was
         read."""
         if not DENIED.isdisjoint(errors):
-            named = audited.denied(api, body, answer)
+            named = audited.denied(api, body, response)
             fields = {**who, "api": api.name, "resources": named}
             text = "client %s: %s is denied: %s"
             self._limited("denied", fields, text, who["client"], api.name, _shown(named))
         if api in CHANGES and body is not None:
-            self._changed(who, api.name, body, audited.changed(api, body, answer))
+            self._changed(who, api.name, body, audited.changed(api, body, response))
 
     def passed_on(self, who: Mapping[str, Any], api: str, named: list[Outcome]) -> None:
         """A request for these resources goes to the cluster. The cluster may refuse it, but the
-        gateway does not read the answer."""
+        gateway does not read the response."""
         self._changed(who, api, None, named)
 
     def _changed(

@@ -1,7 +1,7 @@
 """One of several processes of a gateway: serves, and answers its parent.
 
 Two channels lead to the parent. On the first, the parent asks for figures, sends new settings, and
-tells the child to stop. Its requests and the answers are numbered. On the second, the child
+tells the child to stop. Its requests and the responses are numbered. On the second, the child
 requests listening sockets.
 
 Not here: the parent (processes.py)."""
@@ -26,7 +26,7 @@ from .session.shared import Ledgers
 LOG: Final = log_of(__name__)
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure, or 0; length of the failure's text, or the number of sockets
-ANSWER: Final = Struct(">iB")
+RESPONSE: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
 FIRST: Final = 0  # the number of the first request: whether the child serves
 # Signals for the parent. A child starts with them blocked, because they would end it before it
@@ -44,13 +44,13 @@ class HandedListeners:
 
     def copies(self, node_id: int, port: int) -> list[socket.socket]:
         self._parent.sendall(REQUEST.pack(False, node_id, port))
-        data, files, _, _ = socket.recv_fds(self._parent, ANSWER.size, SOCKETS_MAX)
-        while len(data) < ANSWER.size:
-            piece = self._parent.recv(ANSWER.size - len(data))
+        data, files, _, _ = socket.recv_fds(self._parent, RESPONSE.size, SOCKETS_MAX)
+        while len(data) < RESPONSE.size:
+            piece = self._parent.recv(RESPONSE.size - len(data))
             if not piece:
                 raise OSError("the gateway's parent process has ended")
             data += piece
-        code, length = ANSWER.unpack(data)
+        code, length = RESPONSE.unpack(data)
         if code:
             text = self._parent.recv(length, socket.MSG_WAITALL) if length else b""
             raise OSError(code, text.decode(errors="replace"))

@@ -37,7 +37,7 @@ class Limits:
     idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: no request, and no byte
     receive_timeout: float = 60.0  # from the first to the last byte of a client's request
     connect_timeout: float = 10.0  # to a broker: Kafka's socket.connection.setup.timeout.ms
-    request_timeout: float = 30.0  # until a broker's answer begins: Kafka's request.timeout.ms
+    request_timeout: float = 30.0  # until a broker's response begins: Kafka's request.timeout.ms
     handshake_timeout: float = 10.0  # for a client's TLS
     drain_timeout: float = 10.0
     memory: int = 16_777_216  # for large responses of the cluster until they are sent

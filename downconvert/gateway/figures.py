@@ -47,7 +47,7 @@ class Latency:
 @dataclass(slots=True)
 class Served:
     """The answered requests of the clients of one rule. `received`, `sent`: bytes of requests and
-    of their answers."""
+    of their responses."""
 
     latencies: dict[str, Latency] = field(default_factory=dict)  # by API
     received: int = 0
@@ -89,18 +89,22 @@ class Figures:
     connections: int = 0
     brokers: int = 0
     unready: list[str] = field(default_factory=list)  # why clients should use another gateway
-    failures: Counter[str] = field(default_factory=Counter)  # failed answers of brokers, by address
+    failures: Counter[str] = field(
+        default_factory=Counter
+    )  # failed responses of brokers, by address
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
     throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
-    cluster_seconds: dict[str, float] = field(default_factory=dict)  # until answers began, by API
+    cluster_seconds: dict[str, float] = field(default_factory=dict)  # until responses began, by API
     served: dict[str, Served] = field(default_factory=dict)  # by rule; "": of no rule
-    broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of answers, by address
-    errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # in answers, by API and code
+    broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of responses, by address
+    errors: Counter[tuple[str, int]] = field(
+        default_factory=Counter
+    )  # in responses, by API and code
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
     last_old: list[Row] = field(default_factory=list)  # when old versions were seen last
     cpu_seconds: float = 0.0
     resident_bytes: int = 0
-    spool_free_bytes: int | None = None  # on the disk of large answers
+    spool_free_bytes: int | None = None  # on the disk of large responses
     certificate_until: float | None = None  # of the listener, seconds since the epoch
 
     @property
@@ -148,7 +152,7 @@ class Counters:
             self._failures[address] = self._failures.pop(address, 0) + 1
 
     def broker_answered(self, address: str, seconds: float, api: str) -> None:
-        """Counts a broker's answer that began so many seconds after the request. `api`: as in
+        """Counts a broker's response that began so many seconds after the request. `api`: as in
         `request_served`."""
         table = self._broker_latencies
         with self._lock:
@@ -160,7 +164,7 @@ class Counters:
             self._cluster_seconds[api] = self._cluster_seconds.get(api, 0.0) + seconds
 
     def errors_answered(self, api: str, codes: Mapping[int, int]) -> None:
-        """Counts the error codes of an answer. `api`: as in `request_served`."""
+        """Counts the error codes of a response. `api`: as in `request_served`."""
         with self._lock:
             self._errors.update({(api, code): times for code, times in codes.items()})
 
@@ -173,7 +177,7 @@ class Counters:
     ) -> None:
         """Counts a request. `api`: the name of a known API, or "other", so that the number of names
         is limited. `rule`: of its client. `received`, `sent`: bytes of the request and of its
-        answer."""
+        response."""
         with self._lock:
             served = self._served.get(rule)
             if served is None:

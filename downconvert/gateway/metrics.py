@@ -80,7 +80,7 @@ class GatewayCollector(Collector):
         yield _counter("connections_ended", "Connections that ended, by reason.", "reason", ends)
         yield _counter(
             "cluster_seconds",
-            "Time from requests to brokers to the beginning of their answers.",
+            "Time from requests to brokers to the beginning of their responses.",
             "api",
             figures.cluster_seconds,
         )
@@ -93,14 +93,14 @@ class GatewayCollector(Collector):
         yield _errors(figures)
         yield _latencies(
             "request_duration_seconds",
-            "From a request's arrival to the end of its answer, the cluster's time included.",
+            "From a request's arrival to the end of its response, the cluster's time included.",
             "api",
             figures.latencies,
         )
         yield from _by_rule(figures)
         yield _latencies(
             "broker_answer_duration_seconds",
-            "From a request to a broker to the beginning of its answer.",
+            "From a request to a broker to the beginning of its response.",
             "broker",
             figures.broker_latencies,
         )
@@ -188,12 +188,12 @@ def _by_process(figures: Figures) -> Iterator[Metric]:
 def _by_rule(figures: Figures) -> Iterator[Metric]:
     """The requests of clients, by matching rule."""
     rules = {rule: one for rule, one in sorted(figures.served.items()) if rule}
-    text = "From a request's arrival to the end of its answer, by the rule of its client."
+    text = "From a request's arrival to the end of its response, by the rule of its client."
     latencies = {rule: one.latency for rule, one in rules.items()}
     yield _latencies("rule_request_duration_seconds", text, "rule", latencies)
     for name, text, sizes in (
         ("received", "Bytes of requests", {rule: one.received for rule, one in rules.items()}),
-        ("sent", "Bytes of answers", {rule: one.sent for rule, one in rules.items()}),
+        ("sent", "Bytes of responses", {rule: one.sent for rule, one in rules.items()}),
     ):
         yield _counter(f"rule_{name}_bytes", f"{text}, by the rule of their client.", "rule", sizes)
 
@@ -220,7 +220,7 @@ def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> M
 def _errors(figures: Figures) -> Metric:
     family = CounterMetricFamily(
         f"{PREFIX}_errors",
-        "Errors in answers that the gateway makes or reads.",
+        "Errors in responses that the gateway makes or reads.",
         labels=("api", "code"),
     )
     for (api, code), times in figures.errors.items():

@@ -27,7 +27,7 @@ from records.logged import log_of, with_log_fields
 
 from . import child_process
 from .changes import applicable
-from .child_process import ANSWER, FIRST, REQUEST, SIGNALS, Configure
+from .child_process import FIRST, REQUEST, RESPONSE, SIGNALS, Configure
 from .config import GatewayConfig
 from .figures import Figures, Process, total
 from .network.listeners import Listeners
@@ -40,7 +40,7 @@ LOG: Final = log_of(__name__)
 # A process with threads must not fork: a lock that another thread holds would stay locked in the
 # child.
 CONTEXT: Final = get_context("spawn")
-ANSWER_SECONDS: Final = 10.0  # for a child's answer
+RESPONSE_SECONDS: Final = 10.0  # for a child's response
 FIGURES_SECONDS: Final = 5.0  # for figures: Prometheus waits ten seconds by default
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
@@ -99,7 +99,7 @@ class Processes(Startable):
         for child in self.children:
             child.send("stop")
         for child in self.children:
-            child.join(self.config.limits.drain_timeout + ANSWER_SECONDS)
+            child.join(self.config.limits.drain_timeout + RESPONSE_SECONDS)
         self._listeners.close_all()
 
     def reload(self, config: GatewayConfig) -> None:
@@ -129,7 +129,7 @@ class Processes(Startable):
 
     def figures(self) -> Figures:
         """The sum of all children's figures. Counts that only grow include dead children. For a
-        silent child its last answer counts."""
+        silent child its last response counts."""
         with self._lock:
             children, past = list(self.children), self._past
         with ThreadPoolExecutor(max(len(children), 1), "figures") as pool:
@@ -194,10 +194,10 @@ class Processes(Startable):
                 self._holders.setdefault(node_id, set()).add(child.number)
         except OSError as error:
             text = (error.strerror or str(error)).encode()[:255]
-            child.sockets.sendall(ANSWER.pack(error.errno or -1, len(text)) + text)
+            child.sockets.sendall(RESPONSE.pack(error.errno or -1, len(text)) + text)
             return
         try:
-            data = ANSWER.pack(0, len(copies))
+            data = RESPONSE.pack(0, len(copies))
             socket.send_fds(child.sockets, [data], [one.fileno() for one in copies])
         finally:
             for one in copies:
@@ -226,7 +226,7 @@ class _Child:
         self, config: GatewayConfig, number: int, configure: Configure, ledgers: Ledgers
     ) -> None:
         self.number = number
-        self.last = Figures(processes=0)  # the counts in its last answer
+        self.last = Figures(processes=0)  # the counts in its last response
         self._questions = count(FIRST + 1)
         self._unanswered = 0
         self._control, control = CONTEXT.Pipe()
@@ -246,14 +246,14 @@ class _Child:
     def is_alive(self) -> bool:
         return self.process.is_alive()
 
-    def ask(self, what: str, value: object = None, seconds: float = ANSWER_SECONDS) -> Any:
-        """Asks the child. Returns its answer, or raises the child's error. OSError: it has died, or
-        does not answer."""
+    def ask(self, what: str, value: object = None, seconds: float = RESPONSE_SECONDS) -> Any:
+        """Asks the child. Returns its response, or raises the child's error. OSError: it has died,
+        or does not answer."""
         with self._lock:
             return self._ask(what, value, seconds)
 
     def figures(self) -> Figures:
-        """Its counts. If it does not answer, the lasting counts of its last answer."""
+        """Its counts. If it does not answer, the lasting counts of its last response."""
         with self._lock:
             try:
                 figures: Figures = self._ask(FIGURES, None, FIGURES_SECONDS)
@@ -268,20 +268,20 @@ class _Child:
         number = FIRST if what == READY else next(self._questions)
         try:
             while what == FIGURES and self._unanswered >= UNANSWERED_MAX:
-                self._next_answer(deadline)
+                self._next_response(deadline)
             self._control.send((number, what, value))
             self._unanswered += 1
             answered = None
-            while answered != number:  # drops late answers to earlier questions
-                answered, answer = self._next_answer(deadline)
+            while answered != number:  # drops late responses to earlier questions
+                answered, response = self._next_response(deadline)
         except (EOFError, ConnectionError) as error:
             raise OSError(f"process {self.process.pid} of the gateway has died") from error
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(response, Exception):
+            raise response
+        return response
 
-    def _next_answer(self, deadline: float) -> tuple[int, Any]:
-        """An answer, with the number of its question."""
+    def _next_response(self, deadline: float) -> tuple[int, Any]:
+        """A response, with the number of its question."""
         if not self._control.poll(max(deadline - monotonic(), 0.0)):
             raise TimeoutError(f"process {self.process.pid} of the gateway is silent")
         self._unanswered -= 1

@@ -15,7 +15,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 
 from .advertised import PORT_MAX, Advertised
 
-RECENT: Final = 1.0  # seconds for which a broker's answer is reused for other clients
+RECENT: Final = 1.0  # seconds for which a broker's response is reused for other clients
 BOOTSTRAP: Final = -1  # the "node" of the listener that clients bootstrap from
 
 
@@ -59,23 +59,23 @@ class Topology:
         self._nodes: dict[int, Address] = {}
         self._failed: set[Address] = set()
 
-    def set_api_versions(self, answer: Message) -> Message:
+    def set_api_versions(self, response: Message) -> Message:
         """Takes a broker's ApiVersions response. Returns the previous object if it is equal,
         because thousands of connections keep it."""
         known = self.api_versions
-        if known is not None and known == answer:
+        if known is not None and known == response:
             return known
-        self.api_versions = answer  # another thread may replace it at any time
-        return answer
+        self.api_versions = response  # another thread may replace it at any time
+        return response
 
-    def set_broker_api_versions(self, node_id: int, answer: Message, now: float) -> None:
+    def set_broker_api_versions(self, node_id: int, response: Message, now: float) -> None:
         """Takes the ApiVersions response of one broker. `now`: seconds of a monotonic clock."""
-        self._recent[node_id] = self.set_api_versions(answer), now
+        self._recent[node_id] = self.set_api_versions(response), now
 
     def recent_api_versions(self, node_id: int, now: float) -> Message | None:
         """That broker's response, if it is at most RECENT seconds old. None otherwise."""
-        answer, noted_at = self._recent.get(node_id, (None, 0.0))
-        return answer if answer is not None and now - noted_at <= RECENT else None
+        response, noted_at = self._recent.get(node_id, (None, 0.0))
+        return response if response is not None and now - noted_at <= RECENT else None
 
     @property
     def nodes(self) -> dict[int, Address]:

@@ -35,7 +35,7 @@ RETRIABLE: Final = {
 }
 
 # The response, and the state of the broker when it was made. None if there was no response.
-OnAnswer = Callable[[Message | None, Tag], None]
+OnResponse = Callable[[Message | None, Tag], None]
 
 
 class Leader(NamedTuple):
@@ -83,7 +83,7 @@ class SimulatedClient:
         api: ApiKey,
         version: int,
         body: Message,
-        on_answer: OnAnswer,
+        on_response: OnResponse,
         *,
         is_answered: bool = True,
     ) -> None:
@@ -107,7 +107,7 @@ class SimulatedClient:
         def answered(response: bytes, tag: Tag) -> None:
             if line.number == number and line.is_busy:
                 line.is_busy = False
-                on_answer(self._parsed(api, version, response), tag)
+                on_response(self._parsed(api, version, response), tag)
 
         def failed() -> None:
             if (
@@ -119,7 +119,7 @@ class SimulatedClient:
                 if line.connection is not None:
                     line.connection.close()
                     line.connection = None
-                on_answer(None, {})
+                on_response(None, {})
 
         if line.connection is None or line.connection.is_closed:
             line.connection = self.context.network.connect(
@@ -176,5 +176,5 @@ class SimulatedClient:
         cursor = Cursor(view)
         header: Any = reader("ResponseHeader", int(is_flexible(api, version)))(cursor)
         if header.correlation_id != CORRELATION_ID:
-            raise InvariantError(f"{self.host} gets the answer to another request")
+            raise InvariantError(f"{self.host} gets the response to another request")
         return decode(f"{api.name}Response", version, view[cursor.position :])

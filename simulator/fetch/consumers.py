@@ -2,7 +2,7 @@
 
 They run in a process of their own, so that their cost is not measured with the sender's. Each reads
 the whole log once, from a different starting point. Slow ones read at a fixed rate until the others
-are done. Meanwhile their answers hold memory in the sender."""
+are done. Meanwhile their responses hold memory in the sender."""
 
 import heapq
 import selectors
@@ -17,7 +17,7 @@ from records.units import KiB
 from simulator.children import SimulationError
 from simulator.measure import now
 
-from .driver import ANSWER_HEAD, REQUEST
+from .driver import REQUEST, RESPONSE_HEAD
 
 _BUFFER_SIZE: Final = 256 * KiB
 _SLOW_READ: Final = 16 * KiB  # bytes at a time
@@ -29,16 +29,16 @@ class Reading:
     only."""
 
     seconds: float = 0.0  # until the last fast consumer was done
-    size: int = 0  # bytes of records in the answers that all consumers had read until then
+    size: int = 0  # bytes of records in the responses that all consumers had read until then
     records: int = 0
-    answers: int = 0
-    wrong: int = 0  # answers that differ from the planned ones
+    responses: int = 0
+    wrong: int = 0  # responses that differ from the planned ones
     first_bytes: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
 
 
 class Expected(NamedTuple):
-    """The expected answer."""
+    """The expected response."""
 
     size: int  # bytes
     digest: bytes
@@ -46,7 +46,7 @@ class Expected(NamedTuple):
 
 
 class _Consumer:
-    """One connection, and its current answer."""
+    """One connection, and its current response."""
 
     __slots__ = (
         "digest",
@@ -64,16 +64,16 @@ class _Consumer:
     def __init__(self, connected: socket.socket, fetch: int, to_read: int, rate: int) -> None:
         self.socket = connected
         self.fetch = fetch  # the number of the current one
-        self.to_read = to_read  # answers; 0: until the others are done
+        self.to_read = to_read  # responses; 0: until the others are done
         self.rate = rate  # bytes a second; 0: as fast as they come
         self.head = bytearray()
-        self.size = self.read = 0  # bytes of the answer, promised and read
+        self.size = self.read = 0  # bytes of the response, promised and read
         self.digest = xxhash.xxh3_128()
         self.requested_at = self.first_byte_at = 0.0
 
 
 class Consumers:
-    """Requests fetches by number: the index of their answer in `expected`."""
+    """Requests fetches by number: the index of their response in `expected`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Consumers:
         progress: Callable[[int], None],
     ) -> None:
         """The last `slow` of the sockets belong to slow consumers. `progress` is called with the
-        number of answers so far."""
+        number of responses so far."""
         self._reading = Reading()
         self._expected = expected
         self._progress = progress
@@ -113,7 +113,7 @@ class Consumers:
                     self._read(key.data)
         self._reading.seconds = now() - started
         for consumer in self._consumers:
-            consumer.socket.close()  # slow ones in the middle of an answer, as real consumers do
+            consumer.socket.close()  # slow ones in the middle of a response, as real consumers do
         return self._reading
 
     def _ask(self, consumer: _Consumer) -> None:
@@ -137,15 +137,15 @@ class Consumers:
         room = _SLOW_READ if consumer.rate else _BUFFER_SIZE
         count = consumer.socket.recv_into(self._buffer[:room])
         if not count:
-            raise SimulationError("the sender closed a connection in the middle of an answer")
+            raise SimulationError("the sender closed a connection in the middle of a response")
         data = self._buffer[:count]
-        missing = ANSWER_HEAD.size - len(consumer.head)
+        missing = RESPONSE_HEAD.size - len(consumer.head)
         if missing:
             consumer.head += data[:missing]
             data = data[missing:]
-            if len(consumer.head) < ANSWER_HEAD.size:
+            if len(consumer.head) < RESPONSE_HEAD.size:
                 return
-            consumer.size = ANSWER_HEAD.unpack(consumer.head)[0]
+            consumer.size = RESPONSE_HEAD.unpack(consumer.head)[0]
         if data and not consumer.read:
             consumer.first_byte_at = now()
         consumer.digest.update(data)
@@ -160,14 +160,14 @@ class Consumers:
 
     def _finish(self, consumer: _Consumer) -> None:
         reading, expected = self._reading, self._expected[consumer.fetch]
-        reading.answers += 1
+        reading.responses += 1
         reading.size += consumer.read
         reading.records += expected.records
         reading.wrong += (consumer.read, consumer.digest.digest()) != (
             expected.size,
             expected.digest,
         )
-        self._progress(reading.answers)
+        self._progress(reading.responses)
         consumer.fetch = (consumer.fetch + 1) % len(self._expected)
         if not consumer.rate:
             finished = now()

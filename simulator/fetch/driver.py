@@ -1,9 +1,9 @@
-"""The sending side: one thread, one selector, and a turn for every open answer.
+"""The sending side: one thread, one selector, and a turn for every open response.
 
 The broker's network threads work like this, and lazy conversion is made for it: a turn converts and
 writes at most `WRITE_BUDGET` bytes, a chunk at a time. After `TURN` seconds of turns it looks for
 new requests, so that no consumer waits long for another one's conversion. A request is the number
-of a fetch. The answer is its size, then its bytes."""
+of a fetch. The response is its size, then its bytes."""
 
 import selectors
 import socket
@@ -20,7 +20,7 @@ from records.units import KiB
 from .fetches import Fetch
 
 REQUEST: Final = Struct(">i")
-ANSWER_HEAD: Final = Struct(">q")
+RESPONSE_HEAD: Final = Struct(">q")
 WRITE_BUDGET: Final = 128 * KiB  # as in the broker's network threads
 TURN: Final = 0.0005  # seconds, as in these threads
 
@@ -31,14 +31,14 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 class Tally:
     """The sender's counts. Sizes are bytes."""
 
-    answers: int = 0
+    responses: int = 0
     promised: int = 0
     sent: int = 0
-    broken: int = 0  # answers with another size than promised
+    broken: int = 0  # responses with another size than promised
 
 
 class _Connection:
-    """One consumer's connection: a request being read, or an answer being sent."""
+    """One consumer's connection: a request being read, or a response being sent."""
 
     __slots__ = ("head", "request", "send", "sent", "socket", "waits")
 
@@ -47,7 +47,7 @@ class _Connection:
         self.request = bytearray()
         self.head = PendingBytes()
         self.send: Send | None = None
-        self.sent = 0  # bytes of this answer
+        self.sent = 0  # bytes of this response
         self.waits = False  # for a writable channel
 
 
@@ -96,7 +96,7 @@ class Driver:
             self._sending.append(connection)
 
     def _read(self, connection: _Connection) -> None:
-        """Reads a request. Its answer begins at once, as in a broker."""
+        """Reads a request. Its response begins at once, as in a broker."""
         data = connection.socket.recv(REQUEST.size - len(connection.request))
         if not data:
             self._close(connection)
@@ -107,7 +107,7 @@ class Driver:
         fetch = self._fetches[REQUEST.unpack(connection.request)[0]]
         connection.request.clear()
         send = connection.send = self._respond(fetch)
-        connection.head.left = memoryview(ANSWER_HEAD.pack(send.size))
+        connection.head.left = memoryview(RESPONSE_HEAD.pack(send.size))
         connection.sent = 0
         self._write(connection)
 
@@ -128,7 +128,7 @@ class Driver:
 
     def _end(self, connection: _Connection, send: Send) -> None:
         tally = self.tally
-        tally.answers += 1
+        tally.responses += 1
         tally.promised += send.size
         tally.sent += connection.sent
         tally.broken += connection.sent != send.size

@@ -1,10 +1,10 @@
 """The plan of a simulation: the fetches with which a consumer reads the log once, and the bytes of
-their answers.
+their responses.
 
-A consumer's next fetch begins after the last record that it read. After a complete answer, this is
-the next batch. After an answer that was cut off at a promised size, it is a record within a batch.
-So fetches depend on answers. Therefore all answers are made once before the measurement. Each lazy
-answer is compared with the eager one, and is read like by an old client."""
+A consumer's next fetch begins after the last record that it read. After a complete response, this
+is the next batch. After a response that was cut off at a promised size, it is a record within a
+batch. So fetches depend on responses. Therefore all responses are made once before the measurement.
+Each lazy response is compared with the eager one, and is read like by an old client."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,8 +32,8 @@ Progress = Callable[[int], None]
 _STUCK: Final = "no record fits in what is promised, and a consumer never gets past that"
 
 
-class Answer(NamedTuple):
-    """The answer that a fetch must get."""
+class Response(NamedTuple):
+    """The response that a fetch must get."""
 
     size: int  # bytes, as promised
     digest: bytes
@@ -51,33 +51,33 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The fetches of one mode, their answers, and the errors found while planning."""
+    """The fetches of one mode, their responses, and the errors found while planning."""
 
     fetches: list[Fetch] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    different: int = 0  # answers whose lazy bytes differ from the eager conversion
+    responses: list[Response] = field(default_factory=list)
+    different: int = 0  # responses whose lazy bytes differ from the eager conversion
     broken: int = 0  # promises
-    unlike_eager: int = 0  # answers that differ from the bytes that eager conversion sends
+    unlike_eager: int = 0  # responses that differ from the bytes that eager conversion sends
     endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
     is_compressed: bool = False  # whether any batch of the log is compressed
 
     @property
     def records(self) -> int:
-        return sum(answer.records for answer in self.answers)
+        return sum(response.records for response in self.responses)
 
     @property
     def converted(self) -> int:
         """Records."""
-        return sum(answer.converted for answer in self.answers)
+        return sum(response.converted for response in self.responses)
 
     @property
     def filler(self) -> int:
         """Bytes."""
-        return sum(answer.filler for answer in self.answers)
+        return sum(response.filler for response in self.responses)
 
     def beginning(self, fetches: int) -> "Plan":
-        """The first few fetches and their answers, and nothing else."""
-        return Plan(self.fetches[:fetches], self.answers[:fetches])
+        """The first few fetches and their responses, and nothing else."""
+        return Plan(self.fetches[:fetches], self.responses[:fetches])
 
 
 def make_plan(
@@ -108,14 +108,14 @@ def make_plan(
 def _scan(
     plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
 ) -> Iterator[int]:
-    """Adds the fetches of one file and their answers. Yields the position after each."""
-    answer = _ANSWERS[responses.mode]
+    """Adds the fetches of one file and their responses. Yields the position after each."""
+    response = _RESPONSES[responses.mode]
     batch, first_offset = 0, 0
     while batch < len(index):
         end = index.cut(batch, max_bytes)
         fetch = index.fetch(file, batch, end, first_offset)
         try:
-            read_on = answer(plan, responses, fetch)
+            read_on = response(plan, responses, fetch)
         except (CorruptRecordsError, UnsupportedCodecError) as error:
             plan.endings[file] = _ending(error)
             index.end_before(min(error.position, fetch.position + fetch.size - 1))
@@ -136,12 +136,12 @@ def _ending(error: CorruptRecordsError | UnsupportedCodecError) -> Ending:
 
 
 def digest(data: bytes | bytearray | memoryview) -> bytes:
-    """The digest of a whole answer. Consumers update the same digest while they read."""
+    """The digest of a whole response. Consumers update the same digest while they read."""
     return xxhash.xxh3_128_digest(data)
 
 
 def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
-    """Adds the answer to a converted fetch. Returns the offset to continue from, or None if
+    """Adds the response to a converted fetch. Returns the offset to continue from, or None if
     everything was sent."""
     whole = responses.eager(fetch)
     lazy = responses.lazy(fetch)
@@ -156,8 +156,8 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
     plan.broken += len(sent.data) != lazy.size
     plan.unlike_eager += sent.data != whole
     records, last_offset = delivered(content, fetch.first_offset)
-    plan.answers.append(
-        Answer(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)
+    plan.responses.append(
+        Response(lazy.size, digest(sent.data), records, stats.records_converted, stats.filler_bytes)
     )
     if len(content) == len(whole):
         return None
@@ -165,22 +165,22 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
 
 
 def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
-    """Adds the answer to an unconverted fetch."""
+    """Adds the response to an unconverted fetch."""
     data = bytearray(fetch.size)
     responses.records(fetch).read_into(memoryview(data), 0)
     records, _ = delivered(data, fetch.first_offset)
-    plan.answers.append(Answer(fetch.size, digest(data), records, 0, 0))
+    plan.responses.append(Response(fetch.size, digest(data), records, 0, 0))
 
 
 def _whole(plan: Plan, responses: Responses, fetch: Fetch) -> None:
-    """Adds the whole answer to a fetch that is converted before it is sent."""
+    """Adds the whole response to a fetch that is converted before it is sent."""
     data = responses.eager(fetch)
     records, _ = delivered(data, fetch.first_offset)
     converted, _ = delivered(data, 0)
-    plan.answers.append(Answer(len(data), digest(data), records, converted, 0))
+    plan.responses.append(Response(len(data), digest(data), records, converted, 0))
 
 
-_ANSWERS: Final[dict[Mode, Callable[[Plan, Responses, Fetch], int | None]]] = {
+_RESPONSES: Final[dict[Mode, Callable[[Plan, Responses, Fetch], int | None]]] = {
     "lazy": _converted,
     "eager": _whole,
     "zero-copy": _raw,

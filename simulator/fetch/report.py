@@ -49,9 +49,9 @@ _NOTES: Final = (
     "Memory is the sender's resident set (VmHWM, reset at the beginning), less what it was after "
     "everything had been imported.",
     "Latency is measured by the consumers that read as fast as they can, from the request to the "
-    "first and the last byte of the answer. Throughput counts what all consumers had read when "
+    "first and the last byte of the response. Throughput counts what all consumers had read when "
     "the last of the fast ones was done.",
-    "Before anything is measured, every answer is made once both ways, compared, and read as an "
+    "Before anything is measured, every response is made once both ways, compared, and read as an "
     "old client would. While it is measured, the consumers compare every byte with that.",
 )
 
@@ -110,8 +110,8 @@ def _workload(result: Result) -> Iterator[str]:
     yield from figures_table(FIGURES, result.modes)
     yield from verdict_lines(
         result.failures(),
-        f"Checked {result.answers:,} answers: every byte as planned, every promise kept, lazy and "
-        "eager conversion the same bytes.",
+        f"Checked {result.responses:,} responses: every byte as planned, every promise kept, lazy "
+        "and eager conversion the same bytes.",
     )
     for damage in result.damage:
         yield f'<p class="failed">read only up to its damage: {escape(damage)}</p>'

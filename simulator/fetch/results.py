@@ -81,7 +81,7 @@ class Run:
             "records_per_second": round(self.records_per_second),
             "seconds": reading.seconds,
             "cpu_seconds": sent.cpu_seconds,
-            "answers": tally.answers,
+            "answers": tally.responses,
             "promised_bytes": tally.promised,
             "sent_bytes": tally.sent,
             "fetches_per_scan": len(plan.fetches),
@@ -120,9 +120,11 @@ class Result:
         return max(plan.records for plan in self.plans.values())
 
     @property
-    def answers(self) -> int:
+    def responses(self) -> int:
         """All that were read and compared."""
-        return sum(rounds.total(lambda run: run.reading.answers) for rounds in self.modes.values())
+        return sum(
+            rounds.total(lambda run: run.reading.responses) for rounds in self.modes.values()
+        )
 
     @property
     def costs(self) -> list[Cost]:
@@ -144,7 +146,7 @@ class Result:
                 ),
             }
             found += [
-                f"{mode}: {what}: {format_count(count, 'answer')}"
+                f"{mode}: {what}: {format_count(count, 'response')}"
                 for what, count in wrong.items()
                 if count
             ]

@@ -23,7 +23,7 @@ from .results import Run, Sent
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
 _REPORT_EVERY: Final = 0.1  # seconds
-_STALLED_AFTER: Final = 600.0  # seconds without an answer: a defect, not a slow machine
+_STALLED_AFTER: Final = 600.0  # seconds without a response: a defect, not a slow machine
 
 Progress = Callable[[int], None]
 
@@ -47,9 +47,11 @@ def plan_in_child(
 
 def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progress: Progress) -> Run:
     """Sends the plan's fetches to all consumers and measures. `progress` is called with the number
-    of answers read so far."""
+    of responses read so far."""
     fetches = list(plan.fetches)
-    expected = [Expected(answer.size, answer.digest, answer.records) for answer in plan.answers]
+    expected = [
+        Expected(response.size, response.digest, response.records) for response in plan.responses
+    ]
     with ExitStack() as stack:
         ours, theirs = _connected(options.consumers + options.slow, stack)
         sender = stack.enter_context(

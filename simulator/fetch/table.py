@@ -27,7 +27,7 @@ def table(result: Result) -> RenderableType:
 
 def verdict(result: Result) -> Text:
     """Whether all checks held."""
-    success = f"checked {result.answers:,} answers: bytes as planned, sizes as promised"
+    success = f"checked {result.responses:,} responses: bytes as planned, sizes as promised"
     if "lazy" in result.modes:
         success += ", lazy = eager"
     return verdict_text(result.failures(), success)

@@ -1,7 +1,8 @@
-"""Clients over TCP: each sends a request, reads the answer, checks every byte, and sends the next.
+"""Clients over TCP: each sends a request, reads the response, checks every byte, and sends the
+next.
 
 A process runs many clients. Old and current clients have processes of their own, so that latencies
-of current ones do not include reading the answers of old ones."""
+of current ones do not include reading the responses of old ones."""
 
 import heapq
 import selectors
@@ -28,7 +29,7 @@ _CONNECT_TIMEOUT: Final = 30.0  # seconds
 class ClientSpec:
     """A client: its kind, its requests, and its speed.
 
-    rate: bytes a second; 0 means as fast as it can. pause: seconds between an answer and the next
+    rate: bytes a second; 0 means as fast as it can. pause: seconds between a response and the next
     request."""
 
     kind: str
@@ -41,10 +42,10 @@ class ClientSpec:
 class ClientStats:
     """The measurements of the clients of one kind. Times in seconds, sizes in bytes.
 
-    first_bytes, latencies: of answers to clients that are not slow, from the request to the first
+    first_bytes, latencies: of responses to clients that are not slow, from the request to the first
     and the last byte."""
 
-    answers: int = 0
+    responses: int = 0
     size: int = 0
     records: int = 0
     wrong: int = 0
@@ -81,7 +82,7 @@ class _Client:
         self.step = 0
         self.scans_done = 0
         self.head = b""
-        self.size = self.read = 0  # of the current answer, without its length field
+        self.size = self.read = 0  # of the current response, without its length field
         self.digest = new_digest()
         self.requested_at = self.first_byte_at = 0.0
 
@@ -180,7 +181,7 @@ class Clients:
     def _finish(self, client: _Client) -> None:
         finished, spec = now(), client.spec
         step, stats = spec.scan[client.step], self._stats[spec.kind]
-        stats.answers += 1
+        stats.responses += 1
         stats.size += LENGTH_SIZE + client.read
         stats.records += step.records
         stats.wrong += (LENGTH_SIZE + client.read, client.digest.digest()) != step[1:3]

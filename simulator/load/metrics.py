@@ -29,7 +29,7 @@ def figures(result: LoadResult) -> Iterator[Figure[LoadRun]]:
         yield from _of_kind(group)
     yield from throughput_figures()
     yield Figure("work", "CPU of the broker", lambda run: run.served.cpu, cpu_seconds)
-    yield Figure("work", "answers, all checked", lambda run: run.answers, count)
+    yield Figure("work", "responses, all checked", lambda run: run.responses, count)
     for phase in next(iter(result.modes.values())).each[0].cpu(result.shares):
         yield _of_phase(phase, result.shares)
 
@@ -84,10 +84,10 @@ def write_prometheus(path: Path, results: list[LoadResult]) -> None:
     cpu = gauge("broker_cpu_seconds", "CPU time of the broker.", "phase")
     rate = gauge("bytes_per_second", "What clients read.", "kind")
     records = gauge("records_per_second", "What clients read.", "kind")
-    fetch = gauge("fetch_seconds", "From a request to its answer's end.", "kind", "percentile")
-    first = gauge("first_byte_seconds", "From a request to an answer.", "kind", "percentile")
-    answers = gauge("answers", "Answers, all of them checked.", "kind")
-    wrong = gauge("wrong_answers", "Answers that were not as planned.", "kind")
+    fetch = gauge("fetch_seconds", "From a request to its response's end.", "kind", "percentile")
+    first = gauge("first_byte_seconds", "From a request to a response.", "kind", "percentile")
+    responses = gauge("answers", "Responses, all of them checked.", "kind")
+    wrong = gauge("wrong_answers", "Responses that were not as planned.", "kind")
     for result in results:
         for name, rounds in result.named.items():
             labels = (result.name, name)
@@ -103,7 +103,7 @@ def write_prometheus(path: Path, results: list[LoadResult]) -> None:
                 counts = Rounds([stats.records / seconds for seconds, stats in each])
                 rate.labels(*labels, kind).set(sizes.middle(float, higher=True))
                 records.labels(*labels, kind).set(counts.middle(float, higher=True))
-                answers.labels(*labels, kind).set(of_kind.total(lambda stats: stats.answers))
+                responses.labels(*labels, kind).set(of_kind.total(lambda stats: stats.responses))
                 wrong.labels(*labels, kind).set(of_kind.total(lambda stats: stats.wrong))
                 for percent in PERCENTILES:
                     at = (*labels, kind, str(percent))

@@ -122,7 +122,7 @@ class LoadOptions:
     workload: the contents of the topic, all partitions together.
     per_fetch: partitions in one request. Each client reads this many.
     max_bytes: of a partition, for one fetch.
-    pause: of current clients between an answer and their next request. They follow the end of the
+    pause: of current clients between a response and their next request. They follow the end of the
     log; old ones catch up from its beginning. seconds: how long each mode is measured at least, all
     rounds together. A round also lasts until every client that is not slow has read its partitions
     once. policy: as `parse_policy` reads it. rounds: how many times each mode is measured, in

@@ -1,8 +1,8 @@
-"""Plans the requests of each client, and the answers that it must get.
+"""Plans the requests of each client, and the responses that it must get.
 
 A client's next request begins after the last record that it read, so it depends on the previous
-answer. Therefore each answer is made once before the measurement, by a broker without sockets. It
-is read as by a client of that version, and compared with an eager conversion of the same log."""
+response. Therefore each response is made once before the measurement, by a broker without sockets.
+It is read as by a client of that version, and compared with an eager conversion of the same log."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,13 +27,13 @@ from .topic import TOPIC
 CLIENT_ID: Final = "simulated"
 CORRELATION_ID: Final = 1
 NO_LIMIT: Final = 2**31 - 1
-MAX_WAIT_MS: Final = 500  # a consumer's default; every answer here has records at once
+MAX_WAIT_MS: Final = 500  # a consumer's default; every response here has records at once
 
 Progress = Callable[[int], None]
 
 
 def config_of(options: LoadOptions) -> BrokerConfig:
-    """The configuration of a simulated broker: an answer is as large as its request allows."""
+    """The configuration of a simulated broker: a response is as large as its request allows."""
     return BrokerConfig(policy=parse_policy(options.policy), fetch_max_bytes=NO_LIMIT)
 
 
@@ -62,7 +62,7 @@ def make_scans(
 ) -> dict[tuple[int, int], list[Step]]:
     """Every client's scan. `progress` is called with the number of scans made so far.
 
-    SimulationError: an answer is wrong."""
+    SimulationError: a response is wrong."""
     used = used_shares(options)
     scans: dict[tuple[int, int], list[Step]] = {}
     with LogDir.open(directory) as log_dir:
@@ -80,16 +80,16 @@ def _scan(broker: Broker, version: int, share: Sequence[int], max_bytes: int) ->
     offsets = dict.fromkeys(share, 0)
     while offsets:
         request = _request(version, offsets, max_bytes)
-        answer = _ask(broker, request)
+        response = _ask(broker, request)
         read = 0
-        for partition in _partitions(version, answer):
+        for partition in _partitions(version, response):
             index, first_offset = partition.partition_index, offsets[partition.partition_index]
             if partition.error_code:
                 raise SimulationError(f"Fetch v{version} got error {partition.error_code}")
             _compare(broker, version, index, first_offset, max_bytes, partition.records)
             count, last_offset = delivered(partition.records, first_offset)
             if not count:
-                continue  # other partitions have filled the answer
+                continue  # other partitions have filled the response
             read += count
             offsets[index] = last_offset + 1
             if last_offset + 1 >= partition.high_watermark:
@@ -97,8 +97,8 @@ def _scan(broker: Broker, version: int, share: Sequence[int], max_bytes: int) ->
         if not read:
             raise SimulationError(f"Fetch v{version} got no record at offsets {offsets}")
         digest = new_digest()
-        digest.update(memoryview(answer)[LENGTH_SIZE:])
-        yield Step(request, len(answer), digest.digest(), read)
+        digest.update(memoryview(response)[LENGTH_SIZE:])
+        yield Step(request, len(response), digest.digest(), read)
 
 
 def _request(version: int, offsets: Mapping[int, int], max_bytes: int) -> bytes:
@@ -121,7 +121,7 @@ def _request(version: int, offsets: Mapping[int, int], max_bytes: int) -> bytes:
 
 
 def _ask(broker: Broker, request: bytes) -> bytearray:
-    """The answer's frame. Time jumps from one deadline of the broker to the next."""
+    """The response's frame. Time jumps from one deadline of the broker to the next."""
     frame = memoryview(request)[LENGTH_SIZE:]
     now = 0.0
     exchange = broker.handle(Client(1, "127.0.0.1"), frame, now)

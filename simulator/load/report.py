@@ -30,8 +30,8 @@ from .table import success
 
 _HOW: Final[Mapping[Mode, str]] = {
     "lazy": "the broker as everybody runs it: it converts at most one chunk for each write, while "
-    "the answer is being sent.",
-    "eager": "the same broker, which however makes all of an answer before it sends any of it, as "
+    "the response is being sent.",
+    "eager": "the same broker, which however makes all of a response before it sends any of it, as "
     "Kafka did before 2.0.",
     "zero-copy": "nobody is converted for: the old clients ask as those of today do, and get what "
     "is on disk by sendfile. The floor for both, but nothing that an old client could read.",
@@ -40,25 +40,25 @@ _NOTES: Final = (
     "The broker runs in a process of its own, started fresh for each mode, and listens on "
     "loopback. The old clients live in a second process, those of today in a third. All of them "
     "share this machine's cores.",
-    "Old clients catch up: each asks again as soon as it has its answer. Clients of today follow "
-    "the log: they pause between an answer and their next request.",
+    "Old clients catch up: each asks again as soon as it has its response. Clients of today follow "
+    "the log: they pause between a response and their next request.",
     "Memory is the broker's resident set (VmHWM, reset at the beginning, and samples from "
     "outside), less what it was after everything had been imported and every log opened.",
     "After a short warm-up the modes take turns, round by round, and each round begins with "
     "another. A figure is the median of its rounds, a ratio that of the two figures beside it. The "
     "spread is the distance from the least to the most of a figure's rounds, beside its median.",
     "Latency is measured by the clients that are not slow, from the request to the first and the "
-    "last byte of the answer.",
-    "CPU time by phase: <i>find and measure</i> is everything until an answer's size is known; "
+    "last byte of the response.",
+    "CPU time by phase: <i>find and measure</i> is everything until a response's size is known; "
     "where records are compressed again, that takes compressing them, and what fits is kept until "
     "it is sent; "
     "what converts while it is sent is measured as a whole, for one call of the kernel does both, "
     "and divided in the proportions that reading, decompressing, converting, compressing and "
     "<i>sending</i> have when the same records are converted apart, in one thread. The rest of "
     "the process's time is the <i>event loop</i>, and Python's.",
-    "Before anything is measured, each answer is made once, decoded as a client of its age would, "
-    "and compared with an eager conversion of the same log. While it is measured, clients compare "
-    "a digest of all bytes that they get with that.",
+    "Before anything is measured, each response is made once, decoded as a client of its age "
+    "would, and compared with an eager conversion of the same log. While it is measured, clients "
+    "compare a digest of all bytes that they get with that.",
 )
 
 

@@ -67,8 +67,8 @@ class LoadRun:
         return self.peak / self.clients
 
     @property
-    def answers(self) -> int:
-        return sum(stats.answers for stats in self.kinds.values())
+    def responses(self) -> int:
+        return sum(stats.responses for stats in self.kinds.values())
 
     @property
     def bytes_per_second(self) -> float:
@@ -158,7 +158,7 @@ class LoadRun:
         return {
             "clients": group.count,
             "fetch_version": group.version_in(self.mode),
-            "answers": stats.answers,
+            "answers": stats.responses,
             "wrong_answers": stats.wrong,
             "bytes_per_second": round(stats.size / self.seconds),
             "records_per_second": round(stats.records / self.seconds),
@@ -176,7 +176,7 @@ class LoadResult:
     modes: Mapping[Mode, Rounds[LoadRun]]
     alone: Rounds[LoadRun] | None
     shares: Shares
-    planned: int  # answers that were made and compared before the measurement
+    planned: int  # responses that were made and compared before the measurement
 
     @property
     def backend(self) -> str:
@@ -189,8 +189,8 @@ class LoadResult:
         return modes if self.alone is None else {ALONE: self.alone, **modes}
 
     @property
-    def answers(self) -> int:
-        return sum(rounds.total(lambda run: run.answers) for rounds in self.named.values())
+    def responses(self) -> int:
+        return sum(rounds.total(lambda run: run.responses) for rounds in self.named.values())
 
     @property
     def costs(self) -> list[Cost]:
@@ -220,7 +220,7 @@ class LoadResult:
             whose = f"{TODAYS} alone" if name == ALONE else name
             found += [
                 f"{whose}: other bytes than planned reached clients of {kind}: "
-                + format_count(count, "answer")
+                + format_count(count, "response")
                 for kind, count in wrong.items()
                 if count
             ]

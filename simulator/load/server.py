@@ -1,6 +1,6 @@
 """The broker of a simulation: a server in a process of its own, which measures itself.
 
-In lazy mode it is the server as users run it. In eager mode the same server makes a whole answer
+In lazy mode it is the server as users run it. In eager mode the same server makes a whole response
 before it sends the first byte, as Kafka did before 2.0."""
 
 import threading
@@ -32,12 +32,12 @@ from .plan import config_of
 class Served:
     """The server's measurements of its own process. Sizes are bytes, times CPU seconds.
 
-    finding: receiving requests, finding records and measuring answers. This may be most of the
+    finding: receiving requests, finding records and measuring responses. This may be most of the
     work, because records compressed for measuring are kept if there is space.
-    converting: reading, converting and compressing records for answers that are made whole.
-    turning: the same and the socket's part, for answers that are converted while they are sent. One
-    call of the kernel does both.
-    sending: the socket's part for all other answers.
+    converting: reading, converting and compressing records for responses that are made whole.
+    turning: the same and the socket's part, for responses that are converted while they are sent.
+    One call of the kernel does both.
+    sending: the socket's part for all other responses.
     The rest of `cpu` is the server's loop, and Python itself."""
 
     backend: str
@@ -75,7 +75,7 @@ class _Phases:
 
 
 class _MeasuredSend:
-    """An answer whose turns are timed. It writes to the connection's own socket, as without
+    """A response whose turns are timed. It writes to the connection's own socket, as without
     measurement."""
 
     def __init__(self, send: ResponseSend, phases: _Phases, *, is_converted: bool) -> None:
@@ -104,7 +104,7 @@ class _MeasuredSend:
 
 
 class _EagerSend:
-    """An answer that is made whole before any of it is sent."""
+    """A response that is made whole before any of it is sent."""
 
     def __init__(self, send: ResponseSend, phases: _Phases) -> None:
         self._send = send
@@ -143,7 +143,7 @@ class _EagerSend:
 
 
 class _MeasuredBroker(Broker):
-    """A broker with measured answers; `is_eager`: makes them whole first."""
+    """A broker with measured responses; `is_eager`: makes them whole first."""
 
     def __init__(
         self, log_dir: LogDir, config: BrokerConfig, phases: _Phases, *, is_eager: bool
@@ -212,7 +212,7 @@ def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> 
     with LogDir.open(directory, writable=True) as log_dir:  # as a broker opens it
         is_eager = mode == "eager"
         config = config_of(options)
-        if is_eager:  # brokers that make whole answers share no conversions
+        if is_eager:  # brokers that make whole responses share no conversions
             config = replace(config, conversions_kept_bytes=0)
         broker = _MeasuredBroker(log_dir, config, phases, is_eager=is_eager)
         for partition in broker.topics.partitions():

@@ -37,7 +37,7 @@ def simulate_load(
     name: str, options: LoadOptions, step: Step = lambda _what, _done, _total: None
 ) -> LoadResult:
     """Creates the topic, plans, and measures every mode. SimulationError, in one line: it cannot be
-    run, or an answer is wrong already while planning."""
+    run, or a response is wrong already while planning."""
     with TemporaryDirectory(prefix="downconvert-") as path:
         directory = Path(path)
         size = made_size(options.workload, options.partitions)

@@ -1,5 +1,5 @@
 """The requests with which a client reads its partitions from beginning to end (its scan), and the
-expected answers."""
+expected responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -10,12 +10,12 @@ LENGTH_SIZE: Final = 4  # of a frame
 
 
 class Step(NamedTuple):
-    """A request, and its expected answer: frames with their length fields. `size`: of the answer,
-    in bytes."""
+    """A request, and its expected response: frames with their length fields. `size`: of the
+    response, in bytes."""
 
     request: bytes
     size: int
-    digest: bytes  # of the answer without its length field
+    digest: bytes  # of the response without its length field
     records: int
 
 

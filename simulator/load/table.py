@@ -47,6 +47,6 @@ def verdict(result: LoadResult) -> Text:
 def success(result: LoadResult) -> str:
     """The checks of a result without failures."""
     return (
-        f"checked {result.answers:,} answers, every byte; each is one of {result.planned:,} that "
-        "were decoded, and compared with an eager conversion"
+        f"checked {result.responses:,} responses, every byte; each is one of {result.planned:,} "
+        "that were decoded, and compared with an eager conversion"
     )

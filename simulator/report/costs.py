@@ -26,7 +26,7 @@ LATER: Final = (
     "and end together, eager ones leave one after another."
 )
 FIRST: Final = (
-    "A lazy answer states its exact size first. So it begins when "
+    "A lazy response states its exact size first. So it begins when "
     f"{format_size(ENOUGH)} of compressed records have been made, or uncompressed ones measured. "
     "An eager one begins when all of it has been made."
 )

@@ -63,7 +63,7 @@ def _sections(rows: Sequence[Row]) -> Iterator[str]:
         yield from _table(of_codec)
         yield "</section>"
     failures = sorted({failure for row in rows for failure in row["failures"]})
-    yield from verdict_lines(failures, "Every answer was compared, byte by byte.")
+    yield from verdict_lines(failures, "Every response was compared, byte by byte.")
 
 
 def _binary_ticks(top: float) -> Locator:

@@ -1,4 +1,4 @@
-"""The picture of the dashboard: queries to Prometheus, and drawing its answers."""
+"""The picture of the dashboard: queries to Prometheus, and drawing its responses."""
 
 import json
 from pathlib import Path

@@ -63,7 +63,7 @@ FAULTS: Final = (
     _fault(
         of("kafka-rust"),
         "transactions",
-        "It takes an empty answer below the end of the log for a message that is too large.",
+        "It takes an empty response below the end of the log for a message that is too large.",
     ),
     *(
         _fault(clients, "append-time", "It shows the producers' time instead of the batch's.")

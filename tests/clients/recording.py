@@ -58,8 +58,8 @@ def recorded(port: int, broker_port: int) -> Iterator[Recording]:
             client: socket.socket = self.request
             source_port = self.client_address[1]
             with suppress(OSError), socket.create_connection(("127.0.0.1", broker_port)) as broker:
-                answers = threading.Thread(target=_pump, args=(broker, client), daemon=True)
-                answers.start()
+                responses = threading.Thread(target=_pump, args=(broker, client), daemon=True)
+                responses.start()
                 recording.ports.append(broker.getsockname()[1])
                 recording.add(source_port, 0, b"", SYN)
                 sequence = 1

@@ -107,16 +107,16 @@ def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
 
 def is_ready(port: int) -> bool:
     try:
-        with urlopen(f"http://{LOOPBACK}:{port}/-/ready", timeout=10) as answer:
-            return bool(answer.status == 200)
+        with urlopen(f"http://{LOOPBACK}:{port}/-/ready", timeout=10) as response:
+            return bool(response.status == 200)
     except OSError:
         return False
 
 
 def values(port: int, query: str) -> list[Any]:
     page = f"http://{LOOPBACK}:{port}/api/v1/query?{urlencode({'query': query})}"
-    with urlopen(page, timeout=10) as answer:
-        document = json.load(answer)
+    with urlopen(page, timeout=10) as response:
+        document = json.load(response)
     found: list[Any] = document["data"]["result"]
     return found
 

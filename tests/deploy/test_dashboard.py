@@ -25,7 +25,7 @@ DASHBOARD: Final = json.loads(
 NAME: Final = re.compile(r"\bdownconvert_\w+")
 GROUPED: Final = re.compile(r"\bby \(([^)]*)\)")
 SHOWN: Final = re.compile(r"{{(\w+)}}")
-RATE: Final = 200  # bytes a second: less than one answer takes, or one produce
+RATE: Final = 200  # bytes a second: less than one response takes, or one produce
 OF_PROMETHEUS: Final = {"instance", "job"}  # which the scrape adds
 
 

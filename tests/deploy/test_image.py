@@ -38,8 +38,8 @@ def logs(tmp_path: Path) -> Path:
 
 
 def metrics(address: str) -> str:
-    with urlopen(f"http://{address}/metrics", timeout=30) as answer:
-        text: str = answer.read().decode()
+    with urlopen(f"http://{address}/metrics", timeout=30) as response:
+        text: str = response.read().decode()
     return text
 
 

@@ -75,7 +75,7 @@ def plain(taken: Any) -> Any:
     return taken if taken is None or isinstance(taken, int) else bytes(taken)
 
 
-def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
+def responses(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
     """The results for rows, or the refusals."""
 
     def made(base_sequence: int) -> list[Record]:
@@ -111,7 +111,7 @@ def test_both_kernels_make_the_same_records_and_columns_of_rows(
 ) -> None:
     source = segment.data
     rows = rows_of(source)
-    assert answers(twin, rows, source) == answers(reference, rows, source)
+    assert responses(twin, rows, source) == responses(reference, rows, source)
 
 
 @each_kernel
@@ -138,7 +138,7 @@ def test_both_kernels_refuse_the_same_rows(
     twin: ModuleType, rows: list[list[int]], source: bytes
 ) -> None:
     packed = b"".join(ROW.pack(*row) for row in rows)
-    assert answers(twin, packed, source) == answers(reference, packed, source)
+    assert responses(twin, packed, source) == responses(reference, packed, source)
 
 
 @each_kernel

@@ -103,10 +103,10 @@ operations = st.one_of(
     data=raw.logs() | raw.records().map(b"".join) | raw.entries(),
     called=st.lists(operations, max_size=12),
 )
-def test_both_answer_any_calls_in_any_order_the_same(
+def test_both_response_any_calls_in_any_order_the_same(
     twin: ModuleType, made: Any, data: bytes, called: list[Any]
 ) -> None:
-    def answers(kernel: ModuleType) -> list[Any]:
+    def responses(kernel: ModuleType) -> list[Any]:
         transcoder = kernel.Transcoder(*made)
         start = 0
         calls: list[Any] = []
@@ -121,18 +121,18 @@ def test_both_answer_any_calls_in_any_order_the_same(
             elif name == "enter_batch":
                 arguments = [data, *arguments]
             try:
-                answer = getattr(transcoder, name)(*arguments)
+                response = getattr(transcoder, name)(*arguments)
             except ValueError:
-                answer = ValueError
-            if name in ("transcode", "measure", "columns") and answer is not ValueError:
-                start += answer[0]
-                target[answer[1] :] = b""
+                response = ValueError
+            if name in ("transcode", "measure", "columns") and response is not ValueError:
+                start += response[0]
+                target[response[1] :] = b""
             state = (transcoder.totals, transcoder.wrapper, transcoder.last_offset)
             now = (transcoder.in_batch, transcoder.append_time, transcoder.damage)
-            calls.append((name, answer, bytes(target), *state, *now))
+            calls.append((name, response, bytes(target), *state, *now))
         return calls
 
-    assert answers(twin) == answers(reference)
+    assert responses(twin) == responses(reference)
 
 
 numbers = (

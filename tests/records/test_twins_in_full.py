@@ -74,16 +74,16 @@ def test_the_head_of_a_record_of_any_batch() -> None:
             else:
                 transcoder.enter_batch(log, at)
             source = bytes(at) + good
-            answers: list[Any] = []
+            responses: list[Any] = []
             for _ in range(2):
                 try:
                     head = transcoder.record_head(source, at, at + window, remaining)
-                    answers.append((head, transcoder.damage, transcoder.in_batch))
+                    responses.append((head, transcoder.damage, transcoder.in_batch))
                     transcoder.record_converted(len(record(0)), 0, 5, 36)
                 except ValueError:
-                    answers.append(ValueError)
-                answers.append(transcoder.totals)
-            states.append(answers)
+                    responses.append(ValueError)
+                responses.append(transcoder.totals)
+            states.append(responses)
         assert states[0] == states[1], (in_log, count, at, window, remaining)
 
 

@@ -1,4 +1,4 @@
-"""The records that a client reads from an answer."""
+"""The records that a client reads from a response."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_markers_are_not_records() -> None:
     assert delivered(marker(3), 0) == (0, -1)
 
 
-def test_a_cut_entry_or_filler_ends_the_answer() -> None:
+def test_a_cut_entry_or_filler_ends_the_response() -> None:
     data = eager(MemoryRecords(batch(range(10))), 1)
     assert delivered(data[:-1], 0) == (9, 8)
     assert delivered(data + filler(500), 0) == (10, 9)

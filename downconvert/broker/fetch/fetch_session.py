@@ -94,7 +94,7 @@ class Context(Protocol):
     is_session: bool
     skips_idle: bool
 
-    def answer(self, results: list[Message], now: float) -> Message:
+    def response(self, results: list[Message], now: float) -> Message:
         """The response's body. It has the `results` that are due, but not yet grouped into
         topics."""
 
@@ -317,7 +317,7 @@ class Sessionless:
     def __init__(self, asked: list[Asked]) -> None:
         self.asked = asked
 
-    def answer(self, results: list[Message], _now: float) -> Message:
+    def response(self, results: list[Message], _now: float) -> Message:
         return Message(session_id=NO_SESSION, results=results)
 
 
@@ -341,7 +341,7 @@ class Full:
         self._is_follower = is_follower
         self._access = access
 
-    def answer(self, results: list[Message], now: float) -> Message:
+    def response(self, results: list[Message], now: float) -> Message:
         cached = [Cached(asked) for asked in self.asked]
         for one, result in zip(cached, results, strict=True):
             one.is_news(result)
@@ -368,7 +368,7 @@ class Incremental:
         self._session = session
         self._epoch = epoch
 
-    def answer(self, results: list[Message], _now: float) -> Message:
+    def response(self, results: list[Message], _now: float) -> Message:
         try:
             due = self._sessions.changed_results(self._session, self._epoch, results)
         except ApiError as error:

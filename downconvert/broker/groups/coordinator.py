@@ -45,7 +45,7 @@ class Groups:
     # --- members
 
     def join(self, group_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
-        """The answer comes at once or later, from the group."""
+        """The response comes at once or later, from the group."""
         code = self._check(group_id)
         shortest, longest = self._sessions
         if not code and not shortest <= join.session_timeout <= longest:
@@ -73,7 +73,7 @@ class Groups:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> None:
-        """The answer comes at once or later, from the group."""
+        """The response comes at once or later, from the group."""
         code = self._check(group_id)
         if code:
             reply(Synced(code=code))
@@ -94,9 +94,9 @@ class Groups:
             if group is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             code = group.heartbeat(identity, now)
-            answers = self.manager.settled(group, now, identity.member_id)
-        for answer in answers:
-            answer()
+            responses = self.manager.settled(group, now, identity.member_id)
+        for response in responses:
+            response()
         return code
 
     def leave(
@@ -154,9 +154,9 @@ class Groups:
                 code = group.check_commit_in_transaction(identity)
             if not code:
                 code = self._offsets.commit(group_id, offsets, now, producer=producer, check=check)
-            answers = self.manager.settled(group, now, identity.member_id)
-        for answer in answers:
-            answer()
+            responses = self.manager.settled(group, now, identity.member_id)
+        for response in responses:
+            response()
         return code
 
     def end_transaction(

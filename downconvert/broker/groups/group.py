@@ -1,8 +1,8 @@
 """One group: the requests of its members.
 
 Metadata and assignments are opaque bytes here. There is no I/O and no clock: `now` is an argument,
-in seconds. Answers are collected until the owner calls `take_answers`. The owner calls `advance` at
-`next_deadline`.
+in seconds. Responses are collected until the owner calls `take_responses`. The owner calls
+`advance` at `next_deadline`.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator.
 
@@ -37,7 +37,8 @@ class Group(Rebalance):
     # --- requests of members
 
     def join(self, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
-        """A client becomes a member, or a member joins again. The answer comes at once or later."""
+        """A client becomes a member, or a member joins again. The response comes at once or
+        later."""
         code, member_id = self._joining.join(join, now, reply)
         if code:
             self.send(reply, Joined(member_id=member_id, code=code))
@@ -53,7 +54,7 @@ class Group(Rebalance):
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> None:
-        """Takes assignments from the leader, and gives each member its own. The answer comes at
+        """Takes assignments from the leader, and gives each member its own. The response comes at
         once or later."""
         code = self._check_identity(identity)
         if not code and (
@@ -167,10 +168,10 @@ class Group(Rebalance):
         if stored.leader in self.members:
             self.members.leader = stored.leader
 
-    def take_answers(self) -> list[Callable[[], None]]:
-        """Returns the due answers, each once. The caller calls them while it holds no lock."""
-        answers, self.outbox = self.outbox, []
-        return answers
+    def take_responses(self) -> list[Callable[[], None]]:
+        """Returns the due responses, each once. The caller calls them while it holds no lock."""
+        responses, self.outbox = self.outbox, []
+        return responses
 
     # --- how
 

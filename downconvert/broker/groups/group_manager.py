@@ -65,26 +65,26 @@ class GroupManager:
         with self.lock:
             group = self.groups.get(group_id) or self.open(group_id, now, create=create)
             yield group
-            answers = [] if group is None else self.settled(group, now, None)
-        for answer in answers:
-            answer()
+            responses = [] if group is None else self.settled(group, now, None)
+        for response in responses:
+            response()
 
     def settled(self, group: Group, now: float, member_id: str | None) -> list[Callable[[], None]]:
-        """Ends a request of a group. Returns the answers to call after the lock is released.
+        """Ends a request of a group. Returns the responses to call after the lock is released.
         `member_id`: only this member's timer has changed, so the other timers are not compared."""
-        group_id, answers, is_unused = group.id, group.take_answers(), group.is_unused
+        group_id, responses, is_unused = group.id, group.take_responses(), group.is_unused
         known = self._deadlines.get(group_id)
         only = None if known is None else member_id
         deadline = None if is_unused else group.next_deadline(only)
         if deadline is not None and (known is None or deadline < known):
             self._deadlines[group_id] = deadline
             advance = partial(self._advance, group_id, deadline)
-            answers.append(partial(self._purgatory.call_at, deadline, advance, now))
+            responses.append(partial(self._purgatory.call_at, deadline, advance, now))
         if is_unused and group_id not in self.offsets.kept:
             del self.groups[group_id]
         if not self._is_armed:
-            answers.append(partial(self._arm, now))
-        return answers
+            responses.append(partial(self._arm, now))
+        return responses
 
     def open(self, group_id: str, now: float, *, create: bool = False) -> Group | None:
         """A group from the log, or a new one if `create` and the maximum allow it."""

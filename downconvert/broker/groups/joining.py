@@ -32,8 +32,8 @@ class Joining:
     def join(
         self, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> tuple[ErrorCode, str]:
-        """Returns an error, and the member id for the answer. Without an error, the answer comes by
-        `reply`."""
+        """Returns an error, and the member id for the response. Without an error, the response
+        comes by `reply`."""
         rebalance = self._rebalance
         if rebalance.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, join.member_id
@@ -88,7 +88,7 @@ class Joining:
             self._await_join(member, join, now, reply)
             rebalance.prepare_rebalance(now)
         else:
-            rebalance.send(reply, rebalance.joined(member))  # its last answer was lost
+            rebalance.send(reply, rebalance.joined(member))  # its last response was lost
 
     def _add(self, member_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
         rebalance = self._rebalance
@@ -151,8 +151,8 @@ class Joining:
             rebalance.prepare_rebalance(now)
 
     def _resumed(self, member: Member, join: Join, old_leader: str | None) -> Joined:
-        """The answer to a restarted static member. If it leads, it must not assign again. Old
-        versions have no field for that, so the answer names the old leader id, which is no longer
+        """The response to a restarted static member. If it leads, it must not assign again. Old
+        versions have no field for that, so the response names the old leader id, which is no longer
         its own."""
         rebalance = self._rebalance
         is_leader = member.id == rebalance.members.leader and join.may_skip_assignment

@@ -1,4 +1,4 @@
-"""A member of a group, its requests, and the answers to them.
+"""A member of a group, its requests, and the responses to them.
 
 Not here: changes of its state (group.py, joining.py, rebalance.py)."""
 
@@ -47,7 +47,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a join. Only the leader gets the members."""
+    """The response to a join. Only the leader gets the members."""
 
     member_id: str
     code: ErrorCode = ErrorCode.NONE
@@ -61,7 +61,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """The answer to a sync: the member's assignment."""
+    """The response to a sync: the member's assignment."""
 
     code: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -81,7 +81,7 @@ class Member:
     rebalance_timeout: float
     protocols: Protocols
     assignment: bytes = b""
-    deadline: float | None = None  # when it expires; None: it waits for an answer
+    deadline: float | None = None  # when it expires; None: it waits for a response
     is_new: bool = True  # not in a generation yet
     join_reply: Callable[[Joined], None] | None = field(default=None, repr=False)
     sync_reply: Callable[[Synced], None] | None = field(default=None, repr=False)

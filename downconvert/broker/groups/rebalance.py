@@ -1,4 +1,4 @@
-"""How a group gets from one generation to the next: its state, its timers, and its answers.
+"""How a group gets from one generation to the next: its state, its timers, and its responses.
 
 Before a generation begins, all members join. One of them becomes the leader. It gets the metadata
 of all members, and returns an assignment for each. When a member joins, leaves, fails or changes
@@ -7,7 +7,7 @@ its subscription, all others join again.
 The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata, with one
 addition: a member that is removed while it waits for its assignment gets an error.
 
-There is no I/O and no clock: `now` is an argument, in seconds. Answers are collected in `outbox`.
+There is no I/O and no clock: `now` is an argument, in seconds. Responses are collected in `outbox`.
 The owner calls them while it holds no lock.
 
 Not here: other requests of members (group.py), the list of members (members.py)."""
@@ -24,7 +24,7 @@ from .member import Joined, Member, Synced
 from .member_memory import MemberMemory
 from .members import Members
 
-Answer = TypeVar("Answer", Joined, Synced)
+Response = TypeVar("Response", Joined, Synced)
 
 NO_LEADER_DELAY: Final = 1.0  # seconds, at least, between two attempts to elect a leader
 
@@ -214,10 +214,10 @@ class Rebalance:
         """Restarts a member's session timeout, because it sent a request."""
         member.deadline = now + member.session_timeout
 
-    # --- answers
+    # --- responses
 
     def joined(self, member: Member) -> Joined:
-        """The answer to the join of a member of this generation."""
+        """The response to the join of a member of this generation."""
         is_leader = member.id == self.members.leader
         return Joined(
             member_id=member.id,
@@ -229,7 +229,7 @@ class Rebalance:
         )
 
     def synced(self, member: Member) -> Synced:
-        """The answer to a sync, with the member's assignment."""
+        """The response to a sync, with the member's assignment."""
         return Synced(
             protocol_type=self.protocol_type, protocol=self.protocol, assignment=member.assignment
         )
@@ -240,11 +240,11 @@ class Rebalance:
             self.send(reply, joined)
 
     def answer_sync(self, member: Member, synced: Synced) -> bool:
-        """Answers the member's sync. Returns whether it was waiting for the answer."""
+        """Answers the member's sync. Returns whether it was waiting for the response."""
         reply, member.sync_reply = member.sync_reply, None
         if reply is not None:
             self.send(reply, synced)
         return reply is not None
 
-    def send(self, reply: Callable[[Answer], None], answer: Answer) -> None:
-        self.outbox.append(partial(reply, answer))
+    def send(self, reply: Callable[[Response], None], response: Response) -> None:
+        self.outbox.append(partial(reply, response))

@@ -77,7 +77,7 @@ def each_once(topics: Iterable[tuple[Name, Iterable[int]]]) -> dict[Name, list[i
     return {name: list(indices) for name, indices in found.items()}
 
 
-def answers_for(
+def responses_for(
     topics: Iterable[Message],
     done: Callable[[Message], Message],
     refused: Callable[[Message, ApiError], Message],
@@ -88,20 +88,20 @@ def answers_for(
     topics = list(topics)
     counts = Counter(topic.name for topic in topics)
     refused_already: set[str] = set()
-    answers: list[Message] = []
+    responses: list[Message] = []
     for topic in topics:
         if topic.name in refused_already:
             continue
-        if answers:
+        if responses:
             yield
         try:
             if counts[topic.name] > 1:
                 refused_already.add(topic.name)
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the name comes more than once")
-            answers.append(done(topic))
+            responses.append(done(topic))
         except (ApiError, OSError, StorageError) as error:
-            answers.append(refused(topic, refusal(error)))
-    return answers
+            responses.append(refused(topic, refusal(error)))
+    return responses
 
 
 def refusal(error: Exception) -> ApiError:

@@ -50,12 +50,12 @@ def _alter(
     altered: Callable[[dict[str, str], list[Message]], dict[str, str]],
 ) -> Generator[None, None, Message]:
     """Alters one resource in each turn, because each change is written and synced."""
-    answers: list[Message] = []
+    responses: list[Message] = []
     counts = Counter((one.resource_type, one.resource_name) for one in body.resources)
     for asked in body.resources:
-        if answers:
+        if responses:
             yield
-        answer = Message(
+        response = Message(
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
             error_message=None,
@@ -81,9 +81,9 @@ def _alter(
                     broker.topics.configure(topic.name, own)
         except (ApiError, OSError, StorageError) as error:
             refused = refusal(error)
-            answer.error_code, answer.error_message = refused.code, refused.message
-        answers.append(answer)
-    return Message(responses=answers)
+            response.error_code, response.error_message = refused.code, refused.message
+        responses.append(response)
+    return Message(responses=responses)
 
 
 def _check_each(configs: list[Message]) -> None:

@@ -17,7 +17,7 @@ from downconvert.protocol.responses import NAMES
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.protocol.software import is_valid, names_in, software_of
 
-ANSWERS_MAX: Final = 64  # remembered responses: one for each rule and version
+RESPONSES_MAX: Final = 64  # remembered responses: one for each rule and version
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -29,14 +29,14 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     client.software_name, client.software_version = names_in(body)
     access = client.access or broker.guard.access
     misreads = MISREADS_OLD_MESSAGES in software_of(body)
-    answers, key = broker.version_answers, (access, exchange.request.version, misreads)
-    answer = answers.get(key)
-    if answer is None:
-        answer = _body(access, broker.versions, exchange.request.version, misreads=misreads)
-        if len(answers) >= ANSWERS_MAX:
-            answers.clear()
-        answers[key] = answer
-    exchange.reply_encoded(answer)
+    responses, key = broker.version_responses, (access, exchange.request.version, misreads)
+    response = responses.get(key)
+    if response is None:
+        response = _body(access, broker.versions, exchange.request.version, misreads=misreads)
+        if len(responses) >= RESPONSES_MAX:
+            responses.clear()
+        responses[key] = response
+    exchange.reply_encoded(response)
 
 
 def _body(access: Access, served: Offered, version: int, *, misreads: bool) -> bytes:

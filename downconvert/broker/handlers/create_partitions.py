@@ -8,7 +8,7 @@ from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 
-from .admin import answers_for, check_count, check_replicas, check_writable, topic_of
+from .admin import check_count, check_replicas, check_writable, responses_for, topic_of
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -20,7 +20,7 @@ def _answer(broker: BrokerState, body: Message) -> Generator[None, None, Message
         _create(broker, topic, body.validate_only)
         return Message(name=topic.name)
 
-    return Message(results=(yield from answers_for(body.topics, done, _refused)))
+    return Message(results=(yield from responses_for(body.topics, done, _refused)))
 
 
 def _refused(topic: Message, error: ApiError) -> Message:

@@ -13,7 +13,7 @@ from downconvert.broker.topic_settings import check
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 
-from .admin import answers_for, check_count, check_name, check_replicas, check_writable
+from .admin import check_count, check_name, check_replicas, check_writable, responses_for
 from .describe_configs import Made, topic_configs
 from .new_topics import check_free, make
 
@@ -34,17 +34,17 @@ def _answer(
     made: Made = {}
 
     def done(topic: Message) -> Message:
-        answer = _create(broker, topic, now, body.validate_only)
+        response = _create(broker, topic, now, body.validate_only)
         if version >= CONFIGS_SINCE:
             given = {one.name: one.value for one in topic.configs}
-            answer.configs = topic_configs(broker, given, made)
-        return answer
+            response.configs = topic_configs(broker, given, made)
+        return response
 
     if _partitions_in(broker, body.topics) > PARTITIONS_AT_ONCE:
         reason = "Excessively large number of partitions per request."
         error = ApiError(ErrorCode.POLICY_VIOLATION, reason)
         return Message(topics=[_refused(topic, error) for topic in body.topics])
-    return Message(topics=(yield from answers_for(body.topics, done, _refused)))
+    return Message(topics=(yield from responses_for(body.topics, done, _refused)))
 
 
 def _partitions_in(broker: BrokerState, topics: list[Message]) -> int:

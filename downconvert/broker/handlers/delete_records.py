@@ -31,17 +31,17 @@ def _answer(broker: BrokerState, body: Message) -> Generator[None, None, Message
             offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
     topics: list[Message] = []
     for name, partitions in offsets.items():
-        answers: list[Message] = []
+        responses: list[Message] = []
         for index, offset in partitions.items():
-            if topics or answers:
+            if topics or responses:
                 yield
-            answer = Message(partition_index=index, low_watermark=NO_OFFSET)
+            response = Message(partition_index=index, low_watermark=NO_OFFSET)
             try:
-                answer.low_watermark = _delete(broker, name, index, offset)
+                response.low_watermark = _delete(broker, name, index, offset)
             except (ApiError, OSError, StorageError) as error:
-                answer.error_code = refusal(error).code
-            answers.append(answer)
-        topics.append(Message(name=name, partitions=answers))
+                response.error_code = refusal(error).code
+            responses.append(response)
+        topics.append(Message(name=name, partitions=responses))
     return Message(topics=topics)
 
 

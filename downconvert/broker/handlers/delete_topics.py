@@ -28,18 +28,18 @@ def _answer(
     broker: BrokerState, asked: Iterable[Message], now: float
 ) -> Generator[None, None, Message]:
     """Deletes one topic in each turn. Its groups forget it even if the client goes away first."""
-    answers: list[Message] = []
+    responses: list[Message] = []
     try:
         for one, problem in _checked(broker, asked):
-            if answers:
+            if responses:
                 yield
-            answers.append(_deleted(broker, one, problem))
+            responses.append(_deleted(broker, one, problem))
     finally:
-        gone = {answer.name for answer in answers if not answer.error_code}
+        gone = {response.name for response in responses if not response.error_code}
         if gone:
             broker.groups.forget_topics(gone, now)
             broker.groups.forget_dead_groups(now)
-    return Message(responses=answers)
+    return Message(responses=responses)
 
 
 def _checked(broker: BrokerState, asked: Iterable[Message]) -> Iterator[tuple[Message, str]]:
@@ -78,21 +78,21 @@ def _topic(name: str | bytes) -> Message:
 
 
 def _deleted(broker: BrokerState, asked: Message, problem: str) -> Message:
-    answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
+    response = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if problem:
             raise ApiError(ErrorCode.INVALID_REQUEST, problem)
         with broker.topics.lock:
             topic = clients_own(broker, _name(broker, asked))
-            answer.name, answer.topic_id = topic.name, topic.id
+            response.name, response.topic_id = topic.name, topic.id
             broker.topics.delete(topic.name)
         for index in topic.partitions:
             broker.purgatory.notify(("partition", topic.name, index))
     except (ApiError, OSError, StorageError) as error:
         refused = refusal(error)
-        answer.error_code, answer.error_message = refused.code, refused.message
-    return answer
+        response.error_code, response.error_message = refused.code, refused.message
+    return response
 
 
 def _name(broker: BrokerState, asked: Message) -> str:

@@ -42,7 +42,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     }
     results = []
     for (kind, name, keys), asked in asked_once.items():
-        answer = Message(resource_type=kind, resource_name=name)
+        response = Message(resource_type=kind, resource_name=name)
         try:
             if (kind, name) not in known:
                 known[kind, name] = _configs(broker, asked, made)
@@ -52,11 +52,11 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
             if not body.include_synonyms:
                 for one in configs:
                     one.synonyms = []
-            answer.configs = configs
+            response.configs = configs
         except ApiError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-            answer.configs = []
-        results.append(answer)
+            response.error_code, response.error_message = error.code, error.message
+            response.configs = []
+        results.append(response)
     exchange.reply(Message(results=results))
 
 

@@ -27,15 +27,15 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
         ]
         if partitions:
             topics.append(Message(name=name, partitions=partitions))
-    answer = Message(log_dir=str(path), topics=topics)
+    response = Message(log_dir=str(path), topics=topics)
     try:
         usage = shutil.disk_usage(path)
-        answer.total_bytes, answer.usable_bytes = usage.total, usage.free
+        response.total_bytes, response.usable_bytes = usage.total, usage.free
     except OSError:
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     if broker.topics.log_dir.offline_reason is not None:
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    exchange.reply(Message(results=[answer]))
+        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    exchange.reply(Message(results=[response]))
 
 
 def _size(partition: Partition) -> int | None:

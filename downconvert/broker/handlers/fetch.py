@@ -84,8 +84,8 @@ def _refused(request: Request, code: ErrorCode) -> Message:
 
 
 class Fetch:
-    """A fetch until its answer. It waits for records in the purgatory, or for its next turn in its
-    exchange's owner."""
+    """A fetch until its response. It waits for records in the purgatory, or for its next turn in
+    its exchange's owner."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class Fetch:
     # --- answering
 
     def _answer(self, now: float) -> None:
-        body = self._context.answer(self._read.results, now)
+        body = self._context.response(self._read.results, now)
         body.responses = []
         before: str | bytes | None = None
         partitions: list[Message] = []

@@ -41,17 +41,19 @@ PARTITIONS_A_TURN: Final = 16
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    exchange.work_on(_answers(broker, exchange, broker.time_of_day.at(now)), now)
+    exchange.work_on(_responses(broker, exchange, broker.time_of_day.at(now)), now)
 
 
-def _answers(broker: BrokerState, exchange: Exchange, now: float) -> Generator[None, None, Message]:
+def _responses(
+    broker: BrokerState, exchange: Exchange, now: float
+) -> Generator[None, None, Message]:
     """Looks up some partitions in each turn, because a search by time reads the log."""
     topics, version = exchange.request.body.topics, exchange.request.version
     counts = Counter(
         (topic.name, one.partition_index) for topic in topics for one in topic.partitions
     )
     found: dict[tuple[str, int, int, int], Message] = {}  # repeated questions are looked up once
-    answers = []
+    responses = []
     for topic in topics:
         results = []
         for one in topic.partitions:
@@ -62,8 +64,8 @@ def _answers(broker: BrokerState, exchange: Exchange, now: float) -> Generator[N
                 is_twice = bool(version) and counts[topic.name, one.partition_index] > 1
                 found[asked] = _result(broker, exchange, topic.name, one, now, is_twice=is_twice)
             results.append(found[asked])
-        answers.append(Message(name=topic.name, partitions=results))
-    return Message(topics=answers)
+        responses.append(Message(name=topic.name, partitions=results))
+    return Message(topics=responses)
 
 
 def _result(

@@ -57,15 +57,15 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             exchange, Kind.TOPIC, one.name or "", is_asked=one.name is not None
         )
     client = exchange.client
-    answer = Message(
+    response = Message(
         brokers=[Message(node_id=broker.config.node_id, host=client.host, port=client.port)],
         cluster_id=broker.config.cluster_id,
         controller_id=broker.config.node_id,
         topics=topics,
     )
     if body.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = operations(exchange, Kind.CLUSTER, is_asked=True)
-    exchange.reply(answer)
+        response.cluster_authorized_operations = operations(exchange, Kind.CLUSTER, is_asked=True)
+    exchange.reply(response)
 
 
 def _may_write(exchange: Exchange, topic: str) -> bool:

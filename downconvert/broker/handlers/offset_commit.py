@@ -25,7 +25,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     offsets: dict[Partition, Committed] = {}
     time = broker.time_of_day.ms(now)
     topics: list[Message] = []
-    answers: list[tuple[Partition, Message]] = []
+    responses: list[tuple[Partition, Message]] = []
     for topic in body.topics:
         name, unknown = topic.name, ErrorCode.NONE
         if exchange.request.version >= WITH_IDS:
@@ -37,16 +37,16 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             refused[at] = unknown or check_partition(broker, at, partition.committed_metadata)
             if not refused[at]:
                 offsets[at] = _committed(partition, body.retention_time_ms, time)
-            answer = Message(partition_index=at[1])
-            partitions.append(answer)
-            answers.append((at, answer))
+            response = Message(partition_index=at[1])
+            partitions.append(response)
+            responses.append((at, response))
         topics.append(Message(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     identity = MemberIdentity(
         body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
     )
     code = broker.groups.commit(body.group_id, identity, offsets, now)
-    for at, answer in answers:
-        answer.error_code = reply_code(refused[at], code) if refused[at] else code
+    for at, response in responses:
+        response.error_code = reply_code(refused[at], code) if refused[at] else code
     exchange.reply(Message(topics=topics))
 
 

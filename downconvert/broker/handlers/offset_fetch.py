@@ -29,8 +29,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     if version >= BATCHED:
         # For a repeated group, the last request counts
         groups = {group.group_id: group for group in body.groups}
-        answers = [_group(broker, one, version, now, stable=stable) for one in groups.values()]
-        exchange.reply(Message(groups=answers))
+        responses = [_group(broker, one, version, now, stable=stable) for one in groups.values()]
+        exchange.reply(Message(groups=responses))
     else:
         exchange.reply(_group(broker, body, version, now, stable=stable))
 
@@ -56,7 +56,7 @@ class _Offsets:
     committed: Mapping[Partition, Committed]
     unstable: Collection[Partition]
 
-    def answer(self, topic: str, index: int) -> Message:
+    def response(self, topic: str, index: int) -> Message:
         if (topic, index) in self.unstable:
             return _none(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         committed = self.committed.get((topic, index))
@@ -77,7 +77,7 @@ def _all(broker: BrokerState, offsets: _Offsets, version: int) -> Iterable[Messa
         known = broker.topics.get(name)
         if version >= WITH_IDS and known is None:
             continue  # the topic's id is unknown
-        found = [offsets.answer(name, index) for _, index in partitions]
+        found = [offsets.response(name, index) for _, index in partitions]
         topics.append(
             Message(name=name, topic_id=known.id if known else bytes(16), partitions=found)
         )
@@ -89,12 +89,12 @@ def _topic(
 ) -> Message:
     """The offsets of a topic, by its name or its id."""
     if isinstance(name, str):
-        return Message(name=name, partitions=[offsets.answer(name, index) for index in indices])
+        return Message(name=name, partitions=[offsets.response(name, index) for index in indices])
     known = broker.topics.by_id(name)
     if known is None:
         found = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in indices]
     else:
-        found = [offsets.answer(known.name, index) for index in indices]
+        found = [offsets.response(known.name, index) for index in indices]
     return Message(topic_id=name, partitions=found)
 
 

@@ -128,7 +128,7 @@ def _append(broker: BrokerState, exchange: Exchange, now: float) -> Generator[No
     if body.acks == NO_ACKS:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
-            exchange.hang_up(f"its records are refused without an answer: {min(codes)}")
+            exchange.hang_up(f"its records are refused without a response: {min(codes)}")
         else:
             exchange.reply_nothing()
         return

@@ -122,11 +122,11 @@ class _Attempt:
             soon = now + NOT_YET_SECONDS
             self.broker.purgatory.watch(self, (), now, soon, exchange)
             return
-        answer, lifetime = taken
+        response, lifetime = taken
         if self._is_raw:
-            exchange.reply_bytes(answer)
+            exchange.reply_bytes(response)
         else:
-            exchange.reply(Message(auth_bytes=answer, session_lifetime_ms=lifetime))
+            exchange.reply(Message(auth_bytes=response, session_lifetime_ms=lifetime))
 
     def _take(self, now: float) -> tuple[bytes, int] | None:
         """The token to answer with, and the session's lifetime in ms (0: unlimited). None: check
@@ -137,7 +137,7 @@ class _Attempt:
         client.refusal = self.login.refusal or client.refusal
         if not isinstance(taken, Proved):
             return None if taken is None else (taken, 0)
-        return taken.answer, session_lifetime_ms(taken, time_of_day)
+        return taken.response, session_lifetime_ms(taken, time_of_day)
 
     def _authenticated_as(self, proved: Proved) -> None:
         """Takes the identity that the client has proved. AuthenticationError: no rule

@@ -75,7 +75,7 @@ class Processor:
     # --- reading and handling
 
     def read_one(self, connection: Connection) -> None:
-        """Reads, and answers a request that can be answered at once."""
+        """Reads, and responses a request that can be answered at once."""
         self.served.guarded(connection, self.serve)
         self.send_some()
 
@@ -229,7 +229,7 @@ class Processor:
         connection.exchange = connection.send = None
         self._broker.finished(exchange, now)
         if exchange.errors or request_log.LOG.logger.isEnabledFor(DEBUG):
-            request_log.log_answer(exchange, now)
+            request_log.log_response(exchange, now)
         if exchange.close_after_reply:
             self.served.close(connection, exchange.end, exchange.why)
             return

@@ -81,7 +81,7 @@ class ServedConnections:
         except (BadRequestError, OSError) as error:  # TLS errors are OSErrors
             self.close(connection, End.REQUEST, str(error))
         except RecordsError as error:
-            self.close(connection, End.ANSWER, f"its answer cannot be finished: {error}")
+            self.close(connection, End.RESPONSE, f"its response cannot be finished: {error}")
         except Exception:
             message, who = "a defect: %s is disconnected", connection.client.address
             now = self._clock()

@@ -44,7 +44,7 @@ class Metrics:
         self._clients = BoundedLabels(CLIENTS_MAX)
         self._topics = BoundedLabels(TOPICS_MAX)
         self._requests = RequestCounts(PREFIX, self.registry)
-        self._errors = self.counter("errors", "Errors in answers.", "api", "code")
+        self._errors = self.counter("errors", "Errors in responses.", "api", "code")
         self._defects = self.counter(
             "failed_requests", "Requests whose connection ended because of a defect here.", "api"
         )
@@ -68,7 +68,7 @@ class Metrics:
             "topic",
         )
         self._filler = self.counter(
-            "filler_bytes", "Bytes of filler in answers; none with exact sizes."
+            "filler_bytes", "Bytes of filler in responses; none with exact sizes."
         )
         self._throttled = self.counter(
             "throttled_seconds",

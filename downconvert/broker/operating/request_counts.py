@@ -33,7 +33,7 @@ class RequestRow:
         self.seconds = [0.0] * (len(BUCKETS) + 2)
 
     def answered(self, seconds: float) -> None:
-        """Counts the time that an answer took."""
+        """Counts the time that a response took."""
         self.seconds[bisect_left(BUCKETS, seconds)] += 1.0
         self.seconds[-1] += seconds
 
@@ -74,11 +74,11 @@ class RequestCounts(Collector):
         yield requests
         for name, what, sizes in (
             ("request_bytes", "Bytes of requests.", received),
-            ("response_bytes", "Bytes of answers that were sent.", sent),
+            ("response_bytes", "Bytes of responses that were sent.", sent),
         ):
             family = CounterMetricFamily(f"{prefix}_{name}", what, labels=("api",))
             for api, size in sizes.items():
                 family.add_metric([api], size)
             yield family
-        what = "From a request's arrival to the end of its answer, with its waits."
+        what = "From a request's arrival to the end of its response, with its waits."
         yield histogram(f"{prefix}_request_duration_seconds", what, "api", BUCKETS, seconds)

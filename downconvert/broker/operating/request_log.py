@@ -19,7 +19,7 @@ from records.logged import log_of
 from .metrics import stats_of
 
 LOG: Final = log_of(__name__)
-WARNED: Final = (End.LOGIN, End.ANSWER, End.DEFECT)
+WARNED: Final = (End.LOGIN, End.RESPONSE, End.DEFECT)
 SHOWN_MAX: Final = 128  # characters of text that a client sends about itself
 REFUSALS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -51,7 +51,7 @@ def log_end(
         LOG.info(message, *values, extra=extra)
 
 
-def log_answer(exchange: Exchange, now: float) -> None:
+def log_response(exchange: Exchange, now: float) -> None:
     """A request has been answered, or will not be. `now` in seconds, by the clock of its
     arrival."""
     client, api = exchange.client, exchange.request.name

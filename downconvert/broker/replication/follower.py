@@ -1,8 +1,8 @@
 """A broker as a follower: it fetches from one leader.
 
 There is no I/O: `request` returns the bytes of the next request, `response` takes the bytes of its
-answer. The leader checks the replica's last epoch and says where the logs diverge. The replica
-first truncates there, and then appends [KIP-595]. Answers are untrusted bytes. An answer that no
+response. The leader checks the replica's last epoch and says where the logs diverge. The replica
+first truncates there, and then appends [KIP-595]. Responses are untrusted bytes. A response that no
 longer fits the replica's state is ignored.
 
 Not here: the choice of the leader (replica_manager.py), and connections to it."""
@@ -84,9 +84,9 @@ class Follower:
         return self._fetch(followed) if followed else None
 
     def response(self, data: memoryview, now: float) -> None:
-        """Takes the answer to the last request, without its length.
+        """Takes the response to the last request, without its length.
 
-        BadRequestError: the bytes are no such answer, so the connection to the leader must be
+        BadRequestError: the bytes are no such response, so the connection to the leader must be
         closed."""
         if self._asked_start:
             self._take_starts(self._parsed(ApiKey.ListOffsets, LIST_OFFSETS_VERSION, data), now)
@@ -169,14 +169,14 @@ class Follower:
         header = reader("ResponseHeader", int(is_flexible(api, version)))(cursor)
         if header.correlation_id != self._correlation_id:
             raise BadRequestError(
-                f"an answer to request {header.correlation_id}, not {self._correlation_id}"
+                f"a response to request {header.correlation_id}, not {self._correlation_id}"
             )
         return decode(f"{api.name}Response", version, data[cursor.position :])
 
     # --- responses
 
     def _take(self, partition: Partition, result: Message, now: float) -> None:
-        """Applies the leader's answer for one partition."""
+        """Applies the leader's response for one partition."""
         diverging = result.diverging_epoch
         before = partition.end_offset, partition.high_watermark
         try:

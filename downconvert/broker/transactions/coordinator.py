@@ -264,7 +264,7 @@ class Transactions:
             return
         producer_id, epoch = expected
         is_current = producer_id == one.producer_id and epoch in (one.epoch, one.last_epoch)
-        # Its epochs were exhausted, and the answer with its new id was lost.
+        # Its epochs were exhausted, and the response with its new id was lost.
         is_previous = producer_id == one.previous_producer_id and epoch == one.last_epoch
         if not (is_current or is_previous):
             raise self._fenced(one, Producer(one.transactional_id, producer_id, epoch))

@@ -1,6 +1,6 @@
 """A client's own connection to its broker. It is made when the client first needs it.
 
-If the client goes while it waits for an answer, the broker's connection is closed. Otherwise a
+If the client goes while it waits for a response, the broker's connection is closed. Otherwise a
 broker that waits for records would keep it open for long.
 
 Not here: requests that are forwarded in callbacks (passing.py), the client's side (connection.py).
@@ -53,7 +53,7 @@ class BrokerLink:
         self._passing = passing
         self._upstream: Upstream | None = None
         self._cached_versions: Message | None = None  # used until the broker is reached
-        self._is_waiting = False  # for an answer of the broker
+        self._is_waiting = False  # for a response of the broker
         self._waits = Waits()
 
     @property
@@ -76,10 +76,10 @@ class BrokerLink:
         """The versions that the broker serves, perhaps from another connection's recent
         question."""
         if self._upstream is None:
-            answer = await self.while_waiting(self._broker.recent_api_versions())
-            if answer is not None:
-                self._cached_versions = answer
-                return answer
+            response = await self.while_waiting(self._broker.recent_api_versions())
+            if response is not None:
+                self._cached_versions = response
+                return response
         return (await self._reached()).take_api_versions()
 
     async def _reached(self) -> Upstream:
@@ -118,8 +118,8 @@ class BrokerLink:
             header = headers.parse(request.prefix)
             wait = self._waits.of_frame(header, request.prefix)
             correlation_id = header.correlation_id
-        spool = await self.while_waiting(upstream.answer(wait))
-        read = partial(ask.answer, spool, correlation_id)
+        spool = await self.while_waiting(upstream.response(wait))
+        read = partial(ask.response, spool, correlation_id)
         if spool.size > MEMORY_MAX and upstream.stream.is_plain:
             return read, spool
         await self.while_waiting(upstream.receive(spool))
@@ -128,8 +128,8 @@ class BrokerLink:
     async def forward(
         self, reply: Forward, request: ClientRequest, charge: Callable[[int], float]
     ) -> None:
-        """Forwards the request to the broker, and its answer to the client. `charge`: called with
-        the answer's size. Returns the seconds for which the client is then muted."""
+        """Forwards the request to the broker, and its response to the client. `charge`: called with
+        the response's size. Returns the seconds for which the client is then muted."""
         upstream = await self._reached()
         await request.pass_to(upstream.stream)
         if not reply.expects_response:
@@ -137,17 +137,17 @@ class BrokerLink:
             return
         header = reply.header
         wait = self._waits.of_frame(header, request.prefix)
-        answer = upstream.forward_response(
+        response = upstream.forward_response(
             self._client, header.correlation_id, wait, charge, reply.throttle
         )
-        await self.while_waiting(answer)
+        await self.while_waiting(response)
 
-    async def while_waiting(self, answer: Coroutine[Any, Any, Result]) -> Result:
+    async def while_waiting(self, response: Coroutine[Any, Any, Result]) -> Result:
         """Waits for the broker. If the client goes meanwhile, the broker's connection is closed."""
         self._is_waiting = True
         try:
             self.on_waiting()
-            return await answer
+            return await response
         finally:
             self._is_waiting = False
 

@@ -1,7 +1,7 @@
 """One broker of the cluster, for all clients of an event loop.
 
 Many clients may connect at once, for example when a broker has restarted. One connection asks for
-the versions that the broker serves, and the others wait for the answer.
+the versions that the broker serves, and the others wait for the response.
 
 Not here: one connection to a broker (upstream.py), the brokers' addresses (topology.py)."""
 
@@ -45,7 +45,7 @@ class ClusterBroker:
         self._gateway = gateway
         self._node_id = node_id
         self._clock = clock
-        self._asking: asyncio.Future[None] | None = None  # until a connection has its answer
+        self._asking: asyncio.Future[None] | None = None  # until a connection has its response
 
     async def reach(self, credentials: Credentials | None) -> Upstream:
         """A connection to it. UnreachableError."""
@@ -78,15 +78,15 @@ class ClusterBroker:
             raise
         if reached.api_versions is not None:
             topology.set_broker_api_versions(node_id, reached.api_versions, self._clock())
-        reached.on_answer = gateway.counters.broker_answered
+        reached.on_response = gateway.counters.broker_answered
         return reached
 
     async def recent_api_versions(self) -> Message | None:
-        """Its answer to another connection, at most RECENT seconds old. None: there is none, and
+        """Its response to another connection, at most RECENT seconds old. None: there is none, and
         the caller must ask."""
         topology, node_id = self._gateway.topology, self._node_id
-        answer = topology.recent_api_versions(node_id, self._clock())
-        if answer is None and self._asking is not None:
+        response = topology.recent_api_versions(node_id, self._clock())
+        if response is None and self._asking is not None:
             await asyncio.wait((self._asking,), timeout=RECENT)
-            answer = topology.recent_api_versions(node_id, self._clock())
-        return answer
+            response = topology.recent_api_versions(node_id, self._clock())
+        return response

@@ -1,4 +1,5 @@
-"""Serves one client, from its first byte to its last: reads requests, runs sessions, sends answers.
+"""Serves one client, from its first byte to its last: reads requests, runs sessions, sends
+responses.
 
 The client's connection and the one to the cluster are closed together. So a client notices that its
 broker has gone, and asks for metadata as with any broker.
@@ -22,13 +23,13 @@ from downconvert.gateway.network.sockets.ended import (
 from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.exchanges import (
     ASK_API_VERSIONS,
-    Answer,
     Ask,
     Forward,
     HangUp,
     Nothing,
     Pause,
     Reply,
+    Response,
     Step,
     Turn,
     Whole,
@@ -58,7 +59,7 @@ class Connection:
     """The connection of a client."""
 
     __slots__ = (  # thousands of idle connections exist
-        *("_before_answer", "_client", "_clock", "_counters", "_ended_broker", "_is_idle"),
+        *("_before_response", "_client", "_clock", "_counters", "_ended_broker", "_is_idle"),
         *("_is_last", "_is_over", "_is_small", "_link", "_mute", "_muted_until", "_pause"),
         *("_pool", "_resume", "_served", "is_evicted", "passing", "place", "session", "started"),
     )
@@ -69,7 +70,7 @@ class Connection:
         session: Session,
         broker: ClusterBroker,
         clock: Callable[[], float],
-        before_answer: Callable[[], Awaitable[None]],
+        before_response: Callable[[], Awaitable[None]],
         pool: TimedPool,
         counters: Counters,
         place: Place,
@@ -86,13 +87,13 @@ class Connection:
         self._link.on_waiting = self._client_ended  # it may have gone before
         self._link.on_end = self._upstream_ended
         self._clock = clock
-        self._before_answer = before_answer  # makes brokers named in an answer reachable
+        self._before_response = before_response  # makes brokers named in a response reachable
         self._pool = pool
         self._is_idle = True
         self._is_over = False  # the client has gone, or will be disconnected
         self._mute: Future[None] | None = None  # while muted; done when the connection is over
         self._muted_until = 0.0  # by perf_counter; in the future if the client exceeds its rate
-        self._is_small = True  # whether all answers of the cluster to the request are in memory
+        self._is_small = True  # whether all responses of the cluster to the request are in memory
         self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
@@ -199,7 +200,7 @@ class Connection:
             self.place.settle()
         self._served += 1
         session, seconds = self.session, monotonic() - started
-        sizes = LENGTH.size + size, session.answer_size
+        sizes = LENGTH.size + size, session.response_size
         self._counters.request_served(session.api, seconds, session.rule, *sizes)
         if (seconds := self._muted_until - perf_counter()) > 0 and not self._is_over:
             self._is_idle = True  # no request is read while the client is muted
@@ -239,7 +240,7 @@ class Connection:
         self._link.close()
 
     def _client_ended(self) -> None:
-        """Closes the broker's connection if the client has gone during a wait for an answer.
+        """Closes the broker's connection if the client has gone during a wait for a response.
         Requests that the client sent before are still handled."""
         if self._client.has_ended:
             wake(self._pause)
@@ -258,11 +259,11 @@ class Connection:
         shared, frame = self.session.shared, None if begun is None else begun.frame
         request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
         delivery = Delivery(self._client, self._pool)
-        try:  # sending may take long: hold only the request and the answer
+        try:  # sending may take long: hold only the request and the response
             reply = await self._handle(request, size, begun, delivery)
-            answer = await self._reply(reply, request, partial(self._charge, size))
-            if answer is not None:
-                send, ends = answer
+            response = await self._reply(reply, request, partial(self._charge, size))
+            if response is not None:
+                send, ends = response
                 try:
                     await self._send(send, delivery)
                 except ConnectionEndedError:  # requests sent before it closed are handled
@@ -281,7 +282,7 @@ class Connection:
     async def _handle(
         self, request: ClientRequest, size: int, begun: Translation | None, delivery: Delivery
     ) -> Reply:
-        """Runs the session's exchange for a request and returns its reply. Small answers are
+        """Runs the session's exchange for a request and returns its reply. Small responses are
         converted here, because handing them to a thread would cost more."""
         step: Step | None = None
         if begun is None:
@@ -296,8 +297,8 @@ class Connection:
             if step is not None:
                 pass
             elif spool is not None and not spool.is_whole:
-                answer = delivery.receive(self._link.stream, spool, steps, make_result)
-                step = await self._link.while_waiting(answer)
+                response = delivery.receive(self._link.stream, spool, steps, make_result)
+                step = await self._link.while_waiting(response)
             elif takes_time:
                 step = await delivery.advance(steps, make_result)
             elif self.session.identity.is_timed:
@@ -331,11 +332,11 @@ class Connection:
             step = None
 
     def _charge(self, received: int, sent: int) -> float:
-        """Charges `received` bytes of a request and `sent` bytes of its answer to the client.
+        """Charges `received` bytes of a request and `sent` bytes of its response to the client.
         Returns the seconds for which the client is muted from now on."""
         now = perf_counter()
         session, spent = self.session, self._pool.spent()
-        session.answer_size = sent
+        session.response_size = sent
         seconds = session.identity.charge(session.api, received, sent, spent, now)
         if seconds:
             self._muted_until = now + seconds
@@ -348,8 +349,8 @@ class Connection:
         """Forwards the request, or returns the response to send, and why the connection must end
         then."""
         match reply:
-            case Answer(send, ends, throttled, errors):
-                await self._before_answer()
+            case Response(send, ends, throttled, errors):
+                await self._before_response()
                 if errors:
                     self._counters.errors_answered(self.session.api, errors)
                 seconds = charge(send.size)

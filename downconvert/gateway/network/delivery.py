@@ -1,10 +1,10 @@
-"""Sends answers to clients. A large one stays in one thread, from the cluster's response on.
+"""Sends responses to clients. A large one stays in one thread, from the cluster's response on.
 
 That thread receives the response, advances the exchange and writes to the client, in one call.
 Between plain sockets only its end is reported to the event loop. If a socket is not ready within a
 moment, the event loop waits for it, so a slow client holds no thread.
 
-Over TLS the event loop receives and sends, and a thread makes the answer, a piece at a time."""
+Over TLS the event loop receives and sends, and a thread makes the response, a piece at a time."""
 
 import select
 import socket
@@ -19,7 +19,7 @@ from downconvert.gateway.network.sockets.streams import PIECE_SIZE, Stream
 from downconvert.gateway.session.exchanges import (
     TURN,
     TURN_SIZE,
-    Answer,
+    Response,
     Step,
     Steps,
     Turn,
@@ -56,19 +56,19 @@ class Delivery:
         self._steps: Steps
         self._make_result: Callable[[], Any]  # makes the result of the exchange's last step
         self._step: Step | None = None  # the exchange's next step
-        self._send: ResponseSend | None = None  # the answer, once it may be sent
+        self._send: ResponseSend | None = None  # the response, once it may be sent
         self._cannot_send: Exception | None = None  # why not
 
     # --- methods for the event loop
 
     async def open(self) -> None:
-        """Lets the thread send the answer. ConnectionEndedError, TimeoutError: of the client."""
+        """Lets the thread send the response. ConnectionEndedError, TimeoutError: of the client."""
         if self._target is None:
             self._target = await self._client.direct()
 
     async def advance(self, steps: Steps, make_result: Callable[[], Any]) -> Step:
         """Advances an exchange to its next step that is not a turn. `make_result`: makes the result
-        of its last step. Also sends as much of an answer as the client takes at once."""
+        of its last step. Also sends as much of a response as the client takes at once."""
         self._steps, self._make_result, self._step = steps, make_result, None
         await self._pool.run(self._run)
         assert self._step is not None
@@ -95,7 +95,7 @@ class Delivery:
         return step
 
     async def send(self, send: ResponseSend, *, is_small: bool) -> None:
-        """Sends the answer, or its rest. `is_small`: its records are in memory, and few.
+        """Sends the response, or its rest. `is_small`: its records are in memory, and few.
 
         ConnectionEndedError, TimeoutError: of the client. RecordsError: as from the send."""
         if send.size <= PIECE_SIZE and (whole := send.take_whole()) is not None:
@@ -171,9 +171,9 @@ class Delivery:
         self._make_result = nothing
         if isinstance(step, Turn):
             return True
-        is_final = isinstance(step, Answer) and step.ends is None and step.throttled is None
+        is_final = isinstance(step, Response) and step.ends is None and step.throttled is None
         if is_final and self._target is not None:
-            assert isinstance(step, Answer)
+            assert isinstance(step, Response)
             self._send = step.send
         return self._send is not None
 

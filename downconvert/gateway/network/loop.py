@@ -214,12 +214,12 @@ class ServingLoop:
                 upstream = await self._broker(BOOTSTRAP).reach(security.credentials)
                 try:
                     ask = Ask(ApiKey.Metadata, METADATA_VERSION, Message(topics=[]))
-                    answer = await upstream.ask(ask)
+                    response = await upstream.ask(ask)
                 finally:
                     upstream.close()
                 if upstream.api_versions is not None:
                     self._gateway.topology.set_api_versions(upstream.api_versions)
-                self._gateway.topology.set_brokers(answer.brokers)
+                self._gateway.topology.set_brokers(response.brokers)
                 await self._listen_for_nodes()
                 if self._gateway.topology.nodes:
                     self._gateway.cluster_failure = None

@@ -1,12 +1,12 @@
-"""Forwards requests and answers unchanged, in the callback that receives them.
+"""Forwards requests and responses unchanged, in the callback that receives them.
 
 No task is woken for such a request, and it has no timer of its own: it moves the time-out of the
 client's connection. A client may send further requests before the first is answered. They are
 forwarded at once, and the broker answers them in order. If no other request is under way, an old
 fetch is translated in callbacks, too (translated_fetches.py).
 
-The connection's task takes over if a request must be examined, if an answer is large (it is
-spliced), or if the client does not read its answers.
+The connection's task takes over if a request must be examined, if a response is large (it is
+spliced), or if the client does not read its responses.
 
 Not here: which requests pass (passed_kind.py), handling of others (connection.py)."""
 
@@ -35,12 +35,12 @@ from .translating import Translation
 from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream
 
 REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
-ANSWER: Final = Struct(">ii")  # length, correlation id
+RESPONSE: Final = Struct(">ii")  # length, correlation id
 RAISED: Final = Exception()  # in place of an error that the task has raised
 UNANSWERED_MAX: Final = 32  # unanswered requests of one client
-PART_MIN: Final = 4096  # bytes: smaller parts of an answer wait for the rest
+PART_MIN: Final = 4096  # bytes: smaller parts of a response wait for the rest
 
-# A forwarded request without an answer: correlation id, kind, arrival time, the seconds that the
+# A forwarded request without a response: correlation id, kind, arrival time, the seconds that the
 # broker may wait, and the request's size in bytes.
 Unanswered: TypeAlias = tuple[int, PassedKind, float, float, int]
 
@@ -74,8 +74,8 @@ class Passing:
         self._limits: Limits = session.shared.config.limits
         self._unanswered: list[Unanswered] = []  # a deque takes 700 bytes even if it is empty
         self._since = 0.0  # when the broker could begin to answer the first one
-        self._left = 0  # missing bytes of an answer that is partly sent
-        self._size = 0  # of that answer
+        self._left = 0  # missing bytes of a response that is partly sent
+        self._size = 0  # of that response
         self.is_open = False  # whether requests may pass now
         self._is_last = False
         self._waits_for_client = False  # whether its queue is full
@@ -98,7 +98,7 @@ class Passing:
     def reach(self, upstream: Upstream) -> None:
         """Sets the connection to the broker."""
         self._upstream = upstream
-        upstream.stream.on_arrival = self._take_answers
+        upstream.stream.on_arrival = self._take_responses
 
     @property
     def has_client_gone(self) -> bool:
@@ -144,7 +144,7 @@ class Passing:
                     return self._translated.hand_over()
                 elif self.is_idle and (client.available or self._is_last):
                     return None
-                # No client reads the last answer. Earlier requests must still reach the broker.
+                # No client reads the last response. Earlier requests must still reach the broker.
                 elif client.has_ended and not client.available and len(self._unanswered) <= 1:
                     raise ConnectionEndedError(CLIENT)
                 elif self._is_last:  # `finish` needs the task to end
@@ -222,23 +222,23 @@ class Passing:
         self._since = now
         self._client.deadline.move(now + self._limits.request_timeout + wait)
 
-    # --- answers
+    # --- responses
 
-    def _take_answers(self, data: memoryview) -> int:
+    def _take_responses(self, data: memoryview) -> int:
         """Sends received bytes to the client if possible. Returns how many were taken."""
         unanswered = self._unanswered
         if self._waits_for_client or self._failure is not None:
             return 0
         now, end = self._monotonic(), len(data)
         if (translation := self._translated.current) is not None:
-            return self._take_answer(translation, data, now)
+            return self._take_response(translation, data, now)
         at = min(self._left, end)
         if at:
             self._left -= at
             if not self._left:
                 self._answered(now)
-        while unanswered and not self._left and end - at >= ANSWER.size:
-            size, correlation_id = ANSWER.unpack_from(data, at)
+        while unanswered and not self._left and end - at >= RESPONSE.size:
+            size, correlation_id = RESPONSE.unpack_from(data, at)
             stop = at + LENGTH.size + size
             if not CORRELATION.size <= size <= RESPONSE_MAX:
                 self._fail(BadRequestError(f"the cluster claims a response of {size} bytes"))
@@ -259,8 +259,8 @@ class Passing:
             self._send(data[:at], now)
         return at
 
-    def _take_answer(self, translation: Translation, data: memoryview, now: float) -> int:
-        """Takes the cluster's answer once all of it has arrived. Returns its size."""
+    def _take_response(self, translation: Translation, data: memoryview, now: float) -> int:
+        """Takes the cluster's response once all of it has arrived. Returns its size."""
         if translation.is_for_task or len(data) < LENGTH.size:
             return 0
         (size,) = LENGTH.unpack_from(data)
@@ -275,17 +275,17 @@ class Passing:
             return 0
         self._began(now)
         try:
-            answer = self._translated.take(data[:stop], upstream)
+            response = self._translated.take(data[:stop], upstream)
         except RecordsError as error:
             self._fail(BadRequestError(f"the cluster's records: {error}"))
         except Exception as error:
             self._fail(error)
         else:
-            if answer is not None:
+            if response is not None:
                 self._since = now = self._monotonic()
                 self.requests += 1
-                self._translated.finish(len(answer), now)
-                self._send(answer, now)
+                self._translated.finish(len(response), now)
+                self._send(response, now)
             elif translation.is_for_task:
                 self._client.wake()
             else:
@@ -310,7 +310,7 @@ class Passing:
             self._continue(now)
 
     def _continue(self, now: float) -> None:
-        """Continues after a whole answer was sent."""
+        """Continues after a whole response was sent."""
         client = self._client
         if self._unanswered:
             self._expect(now, self._unanswered[0][3])
@@ -323,9 +323,9 @@ class Passing:
 
     def _began(self, now: float) -> None:
         assert self._upstream is not None
-        if self._upstream.on_answer is not None:
+        if self._upstream.on_response is not None:
             api = self._unanswered[0][1].api if self._unanswered else FETCH
-            self._upstream.on_answer(self._upstream.name, now - self._since, api)
+            self._upstream.on_response(self._upstream.name, now - self._since, api)
 
     def _answered(self, now: float) -> None:
         _, known, started, _, size = self._unanswered.pop(0)
@@ -334,10 +334,10 @@ class Passing:
         rule = self._session.rule
         self._counters.request_served(known.api, now - started, rule, size, self._size)
 
-    # --- slow answers, and failures
+    # --- slow responses, and failures
 
     async def _send_rest(self) -> None:
-        """Sends the rest of an answer, as fast as the client takes it."""
+        """Sends the rest of a response, as fast as the client takes it."""
         assert self._upstream is not None
         await self._client.drain()
         if self._left:

@@ -18,9 +18,9 @@ class AuthenticationError(Exception):
 def authenticate(credentials: Credentials) -> Generator[Ask, Message, None]:
     """Yields the requests that authenticate the connection. AuthenticationError."""
     body = Message(mechanism=credentials.mechanism)
-    answer = yield Ask(ApiKey.SaslHandshake, HANDSHAKE_VERSION, body)
-    if answer.error_code:
-        known = ", ".join(answer.mechanisms) or "none"
+    response = yield Ask(ApiKey.SaslHandshake, HANDSHAKE_VERSION, body)
+    if response.error_code:
+        known = ", ".join(response.mechanisms) or "none"
         raise AuthenticationError(
             f"the cluster does not take {credentials.mechanism}; it takes: {known}"
         )
@@ -36,10 +36,10 @@ def authenticate(credentials: Credentials) -> Generator[Ask, Message, None]:
 
 def _send(token: bytes) -> Generator[Ask, Message, bytes]:
     body = Message(auth_bytes=token)
-    answer = yield Ask(ApiKey.SaslAuthenticate, AUTHENTICATE_VERSION, body)
-    if answer.error_code:
-        raise AuthenticationError(answer.error_message or "the cluster refused the credentials")
-    return bytes(answer.auth_bytes)
+    response = yield Ask(ApiKey.SaslAuthenticate, AUTHENTICATE_VERSION, body)
+    if response.error_code:
+        raise AuthenticationError(response.error_message or "the cluster refused the credentials")
+    return bytes(response.auth_bytes)
 
 
 def _scram(credentials: Credentials, mechanism: str) -> Generator[Ask, Message, None]:

@@ -1,6 +1,6 @@
 """The old fetches of one client, which are translated in callbacks, one at a time.
 
-Not here: how one is translated (translating.py), its time-outs, and sending its answer
+Not here: how one is translated (translating.py), its time-outs, and sending its response
 (passing.py)."""
 
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Final
 
 from downconvert.gateway.figures import Counters
 from downconvert.gateway.session.client_identity import FETCH
-from downconvert.gateway.session.exchanges import Answer, Ask
+from downconvert.gateway.session.exchanges import Ask, Response
 from downconvert.gateway.session.repeated import key_of
 from downconvert.gateway.session.session import Session
 from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
@@ -65,7 +65,7 @@ class TranslatedFetches:
         return True
 
     def take(self, data: memoryview, upstream: Upstream) -> memoryview | bytearray | None:
-        """Takes a whole answer of the cluster, a frame. Returns the client's answer. None: the
+        """Takes a whole response of the cluster, a frame. Returns the client's response. None: the
         cluster has been asked again, or the task must continue. Raises as `begin` does."""
         translation, session = self.current, self._session
         assert translation is not None
@@ -77,10 +77,10 @@ class TranslatedFetches:
             repeated.count(answered, session.shared, self._time)
             session.client_id = repeated.user.client_id
             return answered.frame
-        found = translation.whole_answer()
+        found = translation.whole_response()
         if found is None:
             return None
-        assert isinstance(translation.step, Answer)
+        assert isinstance(translation.step, Response)
         if translation.step.errors:
             self._counters.errors_answered(FETCH, translation.step.errors)
         send, frame = found
@@ -88,7 +88,7 @@ class TranslatedFetches:
         return frame
 
     def finish(self, sent: int, now: float) -> None:
-        """Ends and counts the current fetch. Its answer has `sent` bytes."""
+        """Ends and counts the current fetch. Its response has `sent` bytes."""
         translation, self.current = self.current, None
         assert translation is not None
         sizes = LENGTH.size + len(translation.frame), sent

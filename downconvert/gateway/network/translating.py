@@ -1,8 +1,8 @@
-"""Translates an old fetch in the callbacks that receive it and its answer.
+"""Translates an old fetch in the callbacks that receive it and its response.
 
 An exchange translates a fetch. A repeated fetch needs only the saved results of the first exchange
-(repeated.py). The connection's task takes over if an answer is large, if conversion takes more than
-a moment, or if the exchange does not end with an answer.
+(repeated.py). The connection's task takes over if a response is large, if conversion takes more
+than a moment, or if the exchange does not end with a response.
 
 Not here: when a translation begins (translated_fetches.py), how the task continues
 (connection.py)."""
@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from downconvert.gateway.network.sockets.streams import PIECE_SIZE
-from downconvert.gateway.session.exchanges import Answer, Ask, Step, Steps, Turn, advance, nothing
+from downconvert.gateway.session.exchanges import Ask, Response, Step, Steps, Turn, advance, nothing
 from downconvert.gateway.session.headers import Header, parse
 from downconvert.gateway.session.repeated import (
     CORRELATION_AT,
@@ -38,7 +38,7 @@ class Translation:
     suffice.
 
     `steps`: the exchange. `step`: the last value that it yielded or returned. `correlation_id`: of
-    the current request to the cluster. `answered`: the client's answer, if it needed no
+    the current request to the cluster. `answered`: the client's response, if it needed no
     exchange."""
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Translation:
         self.steps: Steps
         self.step: Step
         self.correlation_id: int | None = None
-        self.is_large = False  # whether the expected answer is large
+        self.is_large = False  # whether the expected response is large
 
     @property
     def is_for_task(self) -> bool:
@@ -105,7 +105,7 @@ class Translation:
             assert isinstance(self.step, Ask)
 
     def is_small(self, size: int) -> bool:
-        """Whether the cluster's answer, of this many bytes after its length, is taken in one
+        """Whether the cluster's response, of this many bytes after its length, is taken in one
         call."""
         self.is_large = not CORRELATION.size <= size <= min(MEMORY_MAX, PIECE_SIZE) - LENGTH.size
         if self._known is not None:
@@ -113,14 +113,16 @@ class Translation:
         return not self.is_large
 
     def take(self, data: memoryview, upstream: Upstream) -> bool:
-        """Takes the whole answer, a frame. Returns whether the cluster has been asked again. Raises
-        as `begin` does."""
+        """Takes the whole response, a frame. Returns whether the cluster has been asked again.
+        Raises as `begin` does."""
         asked_id = self.correlation_id
         assert asked_id is not None
         if self.repeated is not None:
             (correlation_id,) = CORRELATION.unpack_from(self._whole, CORRELATION_AT)
             offset = offset_of(self._whole)
-            self.answered = self.repeated.answer(data, asked_id, correlation_id, offset, PIECE_SIZE)
+            self.answered = self.repeated.response(
+                data, asked_id, correlation_id, offset, PIECE_SIZE
+            )
             if self.answered is not None:
                 self.correlation_id = None
                 return False
@@ -128,7 +130,7 @@ class Translation:
         assert isinstance(self.step, Ask)
         spool = Spool(len(data) - LENGTH.size)
         spool.write(data[LENGTH.size :])
-        make_result: Callable[[], Message] = partial(self.step.answer, spool, asked_id)
+        make_result: Callable[[], Message] = partial(self.step.response, spool, asked_id)
         return self._advance(make_result, upstream)
 
     def _advance(self, make_result: Callable[[], Any], upstream: Upstream) -> bool:
@@ -142,9 +144,10 @@ class Translation:
             self.correlation_id = upstream.write(step)
         return self.correlation_id is not None
 
-    def whole_answer(self) -> tuple[ResponseSend, memoryview] | None:
-        """The client's answer and its bytes, if it may be sent at once. None: the task sends it."""
-        if not isinstance(self.step, Answer) or self.step.ends is not None:
+    def whole_response(self) -> tuple[ResponseSend, memoryview] | None:
+        """The client's response and its bytes, if it may be sent at once. None: the task sends
+        it."""
+        if not isinstance(self.step, Response) or self.step.ends is not None:
             return None
         send = self.step.send
         if send.size > PIECE_SIZE or converts(send):

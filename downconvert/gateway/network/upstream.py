@@ -49,7 +49,7 @@ class Upstream:
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
-        *("address", "api_versions", "api", "client_id_of", "name", "on_answer", "stream"),
+        *("address", "api_versions", "api", "client_id_of", "name", "on_response", "stream"),
     )
 
     def __init__(
@@ -63,13 +63,13 @@ class Upstream:
         self.stream = stream
         self.address = address
         self.name = str(address)  # for metrics
-        self.api_versions: Message | None = None  # the broker's answer to ASK_API_VERSIONS
-        self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
+        self.api_versions: Message | None = None  # the broker's response to ASK_API_VERSIONS
+        self.on_response: Callable[[str, float, str], None] | None = None  # seconds, and the API
         self.api = OTHER  # an API's name or OTHER, for metrics
         # The client id of requests: that of the client, once the connection is a client's.
         self.client_id_of: Callable[[], str | None] = lambda: OWN_CLIENT_ID
         self._pool = pool
-        self._budget = budget  # for answers kept in memory
+        self._budget = budget  # for responses kept in memory
         self._request_timeout = config.limits.request_timeout
         self._spool_dir = config.spool_dir
         self._correlation_id = 0
@@ -80,9 +80,9 @@ class Upstream:
         correlation_id = await self.send(ask)
         if not ask.expects_response:
             return Message()
-        spool = await self.answer(wait)
+        spool = await self.response(wait)
         await self.receive(spool)
-        read = partial(ask.answer, spool, correlation_id)
+        read = partial(ask.response, spool, correlation_id)
         return await self._pool.run(read) if spool.size > INLINE_MAX else read()
 
     async def send(self, ask: Ask) -> int:
@@ -98,18 +98,18 @@ class Upstream:
         return correlation_id
 
     def take_api_versions(self) -> Message:
-        """The broker's answer to ASK_API_VERSIONS. Forgets it, because a session asks for it
+        """The broker's response to ASK_API_VERSIONS. Forgets it, because a session asks for it
         once."""
-        answer, self.api_versions = self.api_versions, None
-        assert answer is not None
-        return answer
+        response, self.api_versions = self.api_versions, None
+        assert response is not None
+        return response
 
     def next_id(self) -> int:
         """The correlation id of the next request of the gateway's own."""
         self._correlation_id = self._correlation_id % CORRELATION_MAX + 1
         return self._correlation_id
 
-    async def answer(self, wait: float) -> Spool:
+    async def response(self, wait: float) -> Spool:
         """Waits for the start of the response to a sent request. The rest has not been received. If
         it is larger than INLINE_MAX, parsing takes too long for the event loop."""
         spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
@@ -126,8 +126,8 @@ class Upstream:
         """Reads the length of the next response. SilentBrokerError: no response comes."""
         started = perf_counter()
         await self._arrived(LENGTH.size, wait)
-        if self.on_answer is not None:
-            self.on_answer(self.name, perf_counter() - started, self.api)
+        if self.on_response is not None:
+            self.on_response(self.name, perf_counter() - started, self.api)
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(f"the cluster claims a response of {size} bytes")
@@ -252,10 +252,10 @@ async def _authenticate(upstream: Upstream, security: ClusterSecurity) -> None:
     if security.credentials is None:
         return
     steps = authenticate(security.credentials)
-    answer: Message | None = None
+    response: Message | None = None
     while True:
         try:
-            asked = next(steps) if answer is None else steps.send(answer)
+            asked = next(steps) if response is None else steps.send(response)
         except StopIteration:
             return
-        answer = await upstream.ask(asked)
+        response = await upstream.ask(asked)

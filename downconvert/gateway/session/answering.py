@@ -9,7 +9,7 @@ from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import response
 from downconvert.protocol.schemas import ApiKey, Message, schema
 
-from .exchanges import Answer, HangUp, Reply, Whole
+from .exchanges import HangUp, Reply, Response, Whole
 from .headers import Header
 
 VERSIONS: Final = range(schema("ApiVersionsRequest").newest + 1)  # of ApiVersions
@@ -21,21 +21,21 @@ def answered(
     *,
     version: int | None = None,
     ends: HangUp | None = None,
-) -> Answer:
-    """The answer to a request, in its version unless another is given."""
+) -> Response:
+    """The response to a request, in its version unless another is given."""
     request = request_header(header)
     send = response(request, body, version)
     errors = error_codes(request.api, body)
-    return Answer(send, ends=ends, errors=errors)
+    return Response(send, ends=ends, errors=errors)
 
 
-def versions_unsupported(header: Header, offered: range) -> Answer:
-    """The answer to ApiVersions in a version that is not offered."""
+def versions_unsupported(header: Header, offered: range) -> Response:
+    """The response to ApiVersions in a version that is not offered."""
     one = Message(
         api_key=ApiKey.ApiVersions, min_version=offered.start, max_version=offered.stop - 1
     )
     body = Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[one])
-    return Answer(response(request_header(header), body, version=0))
+    return Response(response(request_header(header), body, version=0))
 
 
 def over_limit(header: Header, reason: str) -> Reply:

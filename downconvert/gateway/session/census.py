@@ -94,7 +94,7 @@ class ClientCensus:
         self, key: ClientKey, now: float, *, translated: bool, records: int = 0, sent: int = 0
     ) -> None:
         """As `count`. `key`: as `count` returned it. `records`, `sent`: converted records and bytes
-        of the answer."""
+        of the response."""
         with self._lock:
             use = self._old.get(key)
             if use is None and not translated:
@@ -118,7 +118,7 @@ class ClientCensus:
             use.bytes_converted += sent
 
     def recoded(self, key: ClientKey, sent: int) -> None:
-        """Adds an answer whose records got another codec, for a request that the cluster
+        """Adds a response whose records got another codec, for a request that the cluster
         accepts."""
         with self._lock:
             use = self._known(key)

@@ -92,7 +92,7 @@ class ClientIdentity:
     @property
     def refusal(self) -> str:
         """Why a login failed, if the client was told so. The client may then close the connection
-        without an answer."""
+        without a response."""
         return "" if self.login is None else self.login.refusal
 
     def audits(self, key: int) -> bool:
@@ -100,11 +100,11 @@ class ClientIdentity:
         return key in CHANGES and self._shared.audit.is_on
 
     def audit(
-        self, api: ApiKey, body: Message | None, answer: Message, errors: Mapping[int, int]
+        self, api: ApiKey, body: Message | None, response: Message, errors: Mapping[int, int]
     ) -> None:
-        """Writes the changes and denials of an answer with these errors to the audit."""
+        """Writes the changes and denials of a response with these errors to the audit."""
         if (errors or api in CHANGES) and self._shared.audit.is_on:
-            self._shared.audit.answered(self._fields, api, body, answer, errors)
+            self._shared.audit.answered(self._fields, api, body, response, errors)
 
     def audit_passed_on(
         self, header: Header, frame: memoryview, size: int
@@ -173,9 +173,9 @@ class ClientIdentity:
             self._counted = None
 
     def charge(self, api: str, received: int, sent: int, spent: float, now: float) -> float:
-        """Charges to the client's rates a request of `received` bytes, its answer of `sent` bytes,
-        and `spent` seconds of the gateway's work. Returns the seconds for which the client is
-        muted."""
+        """Charges to the client's rates a request of `received` bytes, its response of `sent`
+        bytes, and `spent` seconds of the gateway's work. Returns the seconds for which the client
+        is muted."""
         access, quotas, who, muted = self.access, self._shared.quotas, self.name, 0.0
         if api == PRODUCE and access.producer_byte_rate is not None:
             muted = quotas.charge(who, "produce", received, access.producer_byte_rate, now)

@@ -22,7 +22,7 @@ from .spool import Spool
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the cluster. The exchange is resumed with its answer, a Message.
+    """A request to the cluster. The exchange is resumed with its response, a Message.
 
     `body` None: the client's own request, byte for byte."""
 
@@ -43,7 +43,7 @@ class Ask:
         start = encode("RequestHeader", 2 if flexible else 1, header)
         return start + encode(f"{self.api.name}Request", self.version, self.body)
 
-    def answer(self, spool: Spool, correlation_id: int) -> Message:
+    def response(self, spool: Spool, correlation_id: int) -> Message:
         """The cluster's response. BadRequestError: it is not a response to this request."""
         flexible = self.api is not ApiKey.ApiVersions and is_flexible(self.api, self.version)
         return spool.read(f"{self.api.name}Response", self.version, int(flexible), correlation_id)
@@ -88,10 +88,10 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Forwards the request with this header, and forwards its answer byte for byte.
+    """Forwards the request with this header, and forwards its response byte for byte.
 
-    `throttle`: the position of the answer's throttle time, if the client may be muted. Nothing else
-    in the answer is changed."""
+    `throttle`: the position of the response's throttle time, if the client may be muted. Nothing
+    else in the response is changed."""
 
     header: Header
     expects_response: bool = True
@@ -100,13 +100,13 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleField:
-    """The position of `throttle_time_ms` in an answer whose body begins with it, as in Fetch."""
+    """The position of `throttle_time_ms` in a response whose body begins with it, as in Fetch."""
 
     header_size: int  # bytes: the correlation id and, if flexible, the number of tags
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """The response to the client. `ends`: why its connection is closed afterwards; None: it is
     not. `throttled`: makes the response again, for a client that is muted for so many seconds."""
 
@@ -131,7 +131,7 @@ class HangUp:
     is_over_limit: bool = False  # whether it is a limit of the client's principal
 
 
-Reply: TypeAlias = Forward | Answer | Nothing | HangUp
+Reply: TypeAlias = Forward | Response | Nothing | HangUp
 Result = TypeVar("Result")
 Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
 Asking: TypeAlias = Generator[Ask | Turn, Message, Message]

@@ -1,7 +1,8 @@
-"""Fetch v0-v3: fetches in a version that the cluster takes, and answers in message format v0 or v1.
+"""Fetch v0-v3: fetches in a version that the cluster takes, and responses in message format v0 or
+v1.
 
 The cluster answers with the batches on its disks. Some ranges convert to nothing: markers, batches
-emptied by compaction, records below the fetch offset. After an empty answer, an old client would
+emptied by compaction, records below the fetch offset. After an empty response, an old client would
 fetch the same offset for ever. So the gateway reads on until there is a record or the log ends. It
 also reads on after a short range: a broker's response ends with the segment, and some old clients
 cannot skip an offset gap that compaction has left between two segments.
@@ -34,8 +35,8 @@ from .turns import COMMITTED, Converted, Parts
 
 WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version with topic names instead of ids
 NO_SESSION: Final = -1
-ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
-CONVERTED_MAX: Final = RESPONSE_SIZE_MAX - 64 * MiB  # of an answer; the rest is for other fields
+RESPONSE_MAX: Final = 57_671_680  # bytes of records in a response: Kafka's fetch.max.bytes
+CONVERTED_MAX: Final = RESPONSE_SIZE_MAX - 64 * MiB  # of a response; the rest is for other fields
 
 Spooled: TypeAlias = FileRecords | MemoryRecords
 PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
@@ -57,7 +58,7 @@ class Found:
     version: int  # of the client's fetch
     request: Message  # of the partition
     offset: int  # the next offset to read
-    answer: Message | None = None  # the cluster's last one
+    last_response: Message | None = None  # of the cluster
     sends: list[Send] = field(default_factory=list)  # converted records
     used: int = 0  # bytes of the log that they come from
     code: int = ErrorCode.NONE
@@ -65,26 +66,26 @@ class Found:
 
     def take(
         self,
-        answer: Message,
+        response: Message,
         policy: ConversionPolicy,
         room: int,
         *,
         alone: bool,
     ) -> Generator[Turn, None, None]:
-        """Converts the records of the cluster's answer, and decides whether to ask for more.
-        `room`: converted bytes that the client's answer may still get."""
+        """Converts the records of the cluster's response, and decides whether to ask for more.
+        `room`: converted bytes that the client's response may still get."""
         # The gateway chose this offset, not the client: the log was truncated meanwhile.
-        is_truncated = self.has_advanced and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        if is_truncated or (self.sends and answer.error_code):
+        is_truncated = self.has_advanced and response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        if is_truncated or (self.sends and response.error_code):
             self.is_done = True  # if the error lasts, the client gets it with its next fetch
             return
-        self.answer, self.code = answer, known_code(answer.error_code, self.version)
-        records: Spooled | None = answer.records
-        bound = answer.high_watermark
+        self.last_response, self.code = response, known_code(response.error_code, self.version)
+        records: Spooled | None = response.records
+        bound = response.high_watermark
         aborted: list[AbortedTransaction] = []
         if policy.isolation == COMMITTED:
-            bound = min(bound, answer.last_stable_offset)
-            aborted = _aborted(answer)
+            bound = min(bound, response.last_stable_offset)
+            aborted = _aborted(response)
         if self.code or records is None or not records.size:
             self.is_done = bool(self.code or self.sends) or alone or self.offset >= bound
             return
@@ -145,11 +146,11 @@ class Found:
     def response(self) -> Message:
         """The partition's response to the client. Records are never null: some clients cannot parse
         null."""
-        answer = self.answer
+        last = self.last_response
         return Message(
             partition_index=self.request.partition,
             error_code=self.code,
-            high_watermark=-1 if answer is None else answer.high_watermark,
+            high_watermark=-1 if last is None else last.high_watermark,
             records=JoinedSend(self.sends) if self.sends else b"",
         )
 
@@ -176,19 +177,19 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
     may_wait = True
     while asked:
         before = [one.state for one in asked]
-        most = min(body.max_bytes - used, ANSWER_MAX)
-        answer = yield Ask(ApiKey.Fetch, to_version, _request(asked, wait, most, policy_of))
-        throttle = max(throttle, answer.throttle_time_ms)
+        most = min(body.max_bytes - used, RESPONSE_MAX)
+        response = yield Ask(ApiKey.Fetch, to_version, _request(asked, wait, most, policy_of))
+        throttle = max(throttle, response.throttle_time_ms)
         answered = {
             (topic.topic, one.partition_index): one
-            for topic in answer.responses
+            for topic in response.responses
             for one in topic.partitions
         }
         for one in asked:
             part = answered.get((one.topic, one.request.partition))
-            if answer.error_code or part is None:
+            if response.error_code or part is None:
                 if not one.sends:
-                    code = known_code(answer.error_code, version)
+                    code = known_code(response.error_code, version)
                     one.code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
@@ -203,7 +204,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
         wait = 0, 0  # only the first request may wait
         if left:
             # If no partition got anything, ask for the first one alone: then it gets even a large
-            # batch. If few did, the others' batches are too large for one answer of all: a
+            # batch. If few did, the others' batches are too large for one response of all: a
             # request for all of them, for each of them, would cost the square of their number.
             asked = left[: max(2 * advanced, 1)]
         elif may_wait and _has_only_skipped(found.values()):
@@ -256,8 +257,8 @@ def _responses(found: Iterable[Found]) -> list[Message]:
     return [Message(topic=topic, partitions=ones) for topic, ones in partitions.items()]
 
 
-def _aborted(answer: Message) -> list[AbortedTransaction]:
+def _aborted(response: Message) -> list[AbortedTransaction]:
     return [
         AbortedTransaction(one.producer_id, one.first_offset)
-        for one in answer.aborted_transactions or ()
+        for one in response.aborted_transactions or ()
     ]

@@ -26,7 +26,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
 
 from .answering import answered, raw_token, whole
-from .exchanges import TURN, Answer, Ask, HangUp, Pause, Reply, Turn, Whole
+from .exchanges import TURN, Ask, HangUp, Pause, Reply, Response, Turn, Whole
 from .headers import Header
 from .versions import LOGIN
 
@@ -90,7 +90,7 @@ class Login:
             token, _ = yield from self._take(bytes(frame), now)
         except AuthenticationError as error:
             return HangUp(_failed(error), is_login=True)
-        return Answer(ResponseSend([raw_token(token)]))
+        return Response(ResponseSend([raw_token(token)]))
 
     def _handshake(self, header: Header, mechanism: str) -> Reply:
         if self.proved is not None and self.proved.expires_at is None:
@@ -133,7 +133,7 @@ class Login:
         if isinstance(taken, bytes):
             return taken, 0
         self.proved, self._login = taken, None
-        return taken.answer, session_lifetime_ms(taken, now)
+        return taken.response, session_lifetime_ms(taken, now)
 
     def _check_same(self, proved: Proved) -> None:
         """AuthenticationError: another user logs in on the same connection."""

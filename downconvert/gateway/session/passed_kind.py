@@ -118,7 +118,7 @@ def _is_consumer(api: ApiKey, version: int, body: memoryview) -> bool:
 
 def _produce(version: int, body: memoryview) -> float | None:
     try:
-        if producing.acks(body, 0, version) == 0:  # it has no answer
+        if producing.acks(body, 0, version) == 0:  # it has no response
             return None
         return _seconds(timeout_of_produce(body, version))
     except BadRequestError:

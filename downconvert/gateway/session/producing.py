@@ -16,7 +16,7 @@ from records.formats import V2
 from .exchanges import TURN, Ask, Turn
 
 FIRST_WITH_V2, FIRST_FLEXIBLE = 3, 9
-WITHOUT_ADDRESSES: Final = 9  # the newest version with answers that name no brokers
+WITHOUT_ADDRESSES: Final = 9  # the newest version with responses that name no brokers
 MESSAGE_SIZE_MAX: Final = 4 << 20  # bytes; the cluster applies its own limit, 1 MiB by default
 ANY_TIME: Final = 1 << 62  # milliseconds: the cluster checks timestamps
 TAKEN: Final = AppendConfig(
@@ -59,17 +59,17 @@ def acks(frame: memoryview, position: int, version: int) -> int:
 def produce(
     body: Message, served: range, now: float
 ) -> Generator[Ask | Turn, Message, Message | None]:
-    """The client's answer. None: acks are 0, and some records were refused.
+    """The client's response. None: acks are 0, and some records were refused.
 
     `served`: the cluster's versions; `now`: seconds since the epoch."""
-    answers: dict[tuple[str, int], Message] = {}
+    responses: dict[tuple[str, int], Message] = {}
     sent: set[tuple[str, int]] = set()
     topics: list[Message] = []
     for topic in body.topic_data:
         partitions = []
         for one in topic.partition_data:
             key = topic.name, one.index
-            answer = answers[key] = Message(index=one.index, base_offset=-1, error_code=0)
+            answer = responses[key] = Message(index=one.index, base_offset=-1, error_code=0)
             sent.discard(key)
             yield TURN
             try:
@@ -80,7 +80,7 @@ def produce(
             if prepared is not None:
                 partitions.append(Message(index=one.index, records=prepared.data))
                 sent.add(key)
-                if body.acks:  # replaced by the cluster's answer
+                if body.acks:  # replaced by the cluster's response
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         if partitions:
             topics.append(Message(name=topic.name, partition_data=partitions))
@@ -94,17 +94,17 @@ def produce(
             for one in topic.partition_responses:
                 one.error_code = OLD_CODES.get(one.error_code, one.error_code)
                 if (topic.name, one.index) in sent:
-                    answers[topic.name, one.index] = one
-    if body.acks == 0 and any(one.error_code for one in answers.values()):
+                    responses[topic.name, one.index] = one
+    if body.acks == 0 and any(one.error_code for one in responses.values()):
         return None
-    return Message(throttle_time_ms=throttle, responses=_responses(body, answers))
+    return Message(throttle_time_ms=throttle, responses=_responses(body, responses))
 
 
-def _responses(body: Message, answers: dict[tuple[str, int], Message]) -> list[Message]:
+def _responses(body: Message, responses: dict[tuple[str, int], Message]) -> list[Message]:
     return [
         Message(
             name=topic.name,
-            partition_responses=[answers[topic.name, one.index] for one in topic.partition_data],
+            partition_responses=[responses[topic.name, one.index] for one in topic.partition_data],
         )
         for topic in body.topic_data
     ]

@@ -29,7 +29,7 @@ from records import Codec, FileRecords, RecordsError
 from records.files.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
-from .fetching import ANSWER_MAX, CONVERTED_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled
+from .fetching import CONVERTED_MAX, NO_SESSION, RESPONSE_MAX, WITH_NAMES, PolicyOf, Spooled
 from .turns import Parts, in_turns
 
 CODEC: Final = "zstd"
@@ -42,14 +42,14 @@ def can_serve(version: int, served: range) -> bool:
 
 
 def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> Asking:
-    """The client's answer. `served`: the cluster's versions."""
+    """The client's response. `served`: the cluster's versions."""
     if not _leaves_session(body, version):
         return LOST_SESSION
-    body.max_bytes = min(body.max_bytes, ANSWER_MAX)
-    answer = yield Ask(ApiKey.Fetch, _to_version(served), body)
-    yield from _read_on(answer, body, served)
+    body.max_bytes = min(body.max_bytes, RESPONSE_MAX)
+    response = yield Ask(ApiKey.Fetch, _to_version(served), body)
+    yield from _read_on(response, body, served)
     room = CONVERTED_MAX
-    for topic in answer.responses:
+    for topic in response.responses:
         recode = zstd_recode(policy_of(topic.topic), may_convert=True)
         for one in topic.partitions:
             one.error_code = known_code(one.error_code, version)
@@ -58,8 +58,8 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
                 room -= len(sent) if isinstance(sent, bytes | memoryview) else sent.size
             except RecordsError as error:
                 one.error_code, one.records = error_code_of(error), b""
-    answer.session_id = 0
-    return answer
+    response.session_id = 0
+    return response
 
 
 def as_it_is(body: Message, version: int) -> Asking:
@@ -67,12 +67,12 @@ def as_it_is(body: Message, version: int) -> Asking:
     could continue that of another client, and read topics that its own request does not name."""
     if not _leaves_session(body, version):
         return LOST_SESSION
-    answer = yield Ask(ApiKey.Fetch, version, body)
-    for topic in answer.responses:
+    response = yield Ask(ApiKey.Fetch, version, body)
+    for topic in response.responses:
         for one in topic.partitions:
             one.records = _sendable(one.records)
-    answer.session_id = 0
-    return answer
+    response.session_id = 0
+    return response
 
 
 def _leaves_session(body: Message, version: int) -> bool:
@@ -85,11 +85,13 @@ def _leaves_session(body: Message, version: int) -> bool:
     return True
 
 
-def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | Turn, Message, None]:
+def _read_on(
+    response: Message, body: Message, served: range
+) -> Generator[Ask | Turn, Message, None]:
     """If a partition's batches have no record for the client, replaces them by the following
     batches."""
     asked = {(topic.topic, one.partition): one for topic in body.topics for one in topic.partitions}
-    parts = [(topic.topic, one) for topic in answer.responses for one in topic.partitions]
+    parts = [(topic.topic, one) for topic in response.responses for one in topic.partitions]
     for name, part in parts:
         request = asked.get((name, part.partition_index))
         while request is not None and part.records is not None and part.records.size:
@@ -123,7 +125,7 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
 def _readable(
     records: Spooled | None, target_codec: str, room: int
 ) -> Generator[Turn, None, Send | bytes | memoryview]:
-    """The records, with another codec in place of zstd. `room`: bytes that the answer may still
+    """The records, with another codec in place of zstd. `room`: bytes that the response may still
     get; its first part is sent in any case. RecordsError: damage or a refusal comes before the
     first good record."""
     if records is None or not records.size:

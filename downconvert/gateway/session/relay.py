@@ -10,7 +10,7 @@ from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
 
 from .answering import answered, raw_token, whole
-from .exchanges import Answer, Ask, HangUp, Steps
+from .exchanges import Ask, HangUp, Response, Steps
 from .headers import Header
 
 # The number of frames without a header after a SaslHandshake of version 0.
@@ -33,18 +33,18 @@ class Relay:
     def handshake(self, header: Header, frame: memoryview) -> Steps:
         """Handles SaslHandshake 0."""
         body = decode("SaslHandshakeRequest", 0, frame[header.size :])
-        answer = yield Ask(ApiKey.SaslHandshake, 1, body)
-        if not answer.error_code:
+        response = yield Ask(ApiKey.SaslHandshake, 1, body)
+        if not response.error_code:
             self._tokens = TOKENS.get(body.mechanism, 1)
-        return answered(header, answer)
+        return answered(header, response)
 
     def take(self, frame: memoryview, size: int) -> Steps:
         """Handles a token without a header. Closing the connection is the only way to report a
         failure."""
         frame = yield from whole(frame, size)
-        answer = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
-        if answer.error_code:
-            reason = f"the cluster refused to authenticate the client: {answer.error_message}"
+        response = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
+        if response.error_code:
+            reason = f"the cluster refused to authenticate the client: {response.error_message}"
             return HangUp(reason, is_login=True)
         self._tokens -= 1
-        return Answer(ResponseSend([raw_token(bytes(answer.auth_bytes))]))
+        return Response(ResponseSend([raw_token(bytes(response.auth_bytes))]))

@@ -1,7 +1,7 @@
 """Translates repeated old fetches of one partition, from bytes to bytes.
 
 A client's polls differ only in correlation id and offset. So the later polls reuse results of the
-first exchange: the policy, the request to the cluster, and the bytes around the records. An answer
+first exchange: the policy, the request to the cluster, and the bytes around the records. A response
 with no batch, one batch, or several uncompressed batches is made without message objects. An
 exchange handles all others, including refusals and damage.
 
@@ -48,14 +48,14 @@ LENGTH_SIZE: Final = 4
 THROTTLED_SINCE: Final = 1
 NOTHING: Final = -1, 0  # lengths of null and of empty records
 
-# The start of the cluster's answer, in the newest version that names topics: length, correlation
+# The start of the cluster's response, in the newest version that names topics: length, correlation
 # id, no tags, throttle time, error code, session.
 START: Final = Struct(">iiBihi")
 # A partition's high watermark, last stable offset, start of the log, aborted transactions,
 # preferred replica.
 FIELDS: Final = Struct(">qqqBi")
 NO_TRANSACTIONS: Final = 0, 1  # null, or none
-NO_TAGS: Final = bytes(3)  # of the partition, the topic and the answer
+NO_TAGS: Final = bytes(3)  # of the partition, the topic and the response
 BATCH: Final = Struct(">qiiBiHi")  # up to the last offset's delta, of format 2
 BATCH_SIZE: Final = Struct(">i")
 LENGTH_END: Final = 12  # position in a batch where its length starts to count
@@ -86,10 +86,18 @@ class RepeatedFetch:
     """The common part of polls that differ only in correlation id and offset.
 
     user: the client that polls. wait: seconds that the cluster may wait. is_large: whether the
-    cluster's last answer was too large for `answer`."""
+    cluster's last response was too large for `response`."""
 
     __slots__ = (
-        *("_answer_start", "_asked", "_is_committed", "_limit", "_magic", "_offset_at", "_policy"),
+        *(
+            "_response_start",
+            "_asked",
+            "_is_committed",
+            "_limit",
+            "_magic",
+            "_offset_at",
+            "_policy",
+        ),
         *("_version", "_topic", "_wanted", "is_large", "user", "wait"),
     )
 
@@ -125,7 +133,7 @@ class RepeatedFetch:
         length.uvarint(len(name) + 1)
         self._wanted = b"\2" + bytes(length.bytes) + name + b"\2" + index + bytes(2)
         one = (1).to_bytes(4)
-        self._answer_start = one + len(name).to_bytes(2) + name + one + index + bytes(2)
+        self._response_start = one + len(name).to_bytes(2) + name + one + index + bytes(2)
 
     def ask(self, correlation_id: int, offset: int) -> bytearray:
         """The frame for the cluster. The next call overwrites it."""
@@ -133,11 +141,11 @@ class RepeatedFetch:
         OFFSET.pack_into(self._asked, self._offset_at, offset)
         return self._asked
 
-    def answer(
+    def response(
         self, data: memoryview, asked_id: int, correlation_id: int, offset: int, size_max: int
     ) -> Answered | None:
-        """Makes the client's answer, with at most `size_max` bytes of records, from the whole frame
-        of the cluster's answer. None: the exchange must handle it.
+        """Makes the client's response, with at most `size_max` bytes of records, from the whole
+        frame of the cluster's response. None: the exchange must handle it.
 
         `asked_id`: the correlation id of the request to the cluster."""
         try:
@@ -166,7 +174,7 @@ class RepeatedFetch:
         return Answered(self._frame(correlation_id, throttle, high, made), count, made_size)
 
     def count(self, answered: Answered, shared: Shared, now: float) -> None:
-        """Counts a sent answer. `now`: the time of day at which its request arrived."""
+        """Counts a sent response. `now`: the time of day at which its request arrived."""
         records, sent = (answered.records, answered.size) if answered.size else (0, 0)
         count = shared.census.count_again
         count(self.user.client, now, translated=True, records=records, sent=sent)
@@ -206,7 +214,7 @@ class RepeatedFetch:
         frame += CORRELATION.pack(correlation_id)
         if self._version >= THROTTLED_SINCE:
             frame += CORRELATION.pack(throttle)
-        frame += self._answer_start
+        frame += self._response_start
         frame += OFFSET.pack(high)
         frame += BATCH_SIZE.pack(len(records))
         frame += records

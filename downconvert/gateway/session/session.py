@@ -29,12 +29,12 @@ from .census import ClientKey
 from .client_identity import ClientIdentity
 from .exchanges import (
     ASK_API_VERSIONS,
-    Answer,
     Ask,
     Forward,
     HangUp,
     Nothing,
     Reply,
+    Response,
     Steps,
     ThrottleField,
     Turn,
@@ -49,7 +49,7 @@ from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
 LOG: Final = log_of(__name__)
-THROTTLED_SINCE: Final = 1  # the first Produce and Fetch with throttle_time_ms in the answer
+THROTTLED_SINCE: Final = 1  # the first Produce and Fetch with throttle_time_ms in the response
 CORRELATION_SIZE: Final = 4
 
 
@@ -58,7 +58,7 @@ class Session:
 
     __slots__ = (  # thousands of idle connections exist
         *("_client", "_cluster", "_login", "_read", "_relay", "_seen", "_tls", "_translator"),
-        *("_versions", "address", "advertised", "answer_size", "api", "begun", "client_id"),
+        *("_versions", "address", "advertised", "response_size", "api", "begun", "client_id"),
         *("full_client_id", "identity", "passed", "repeated", "rule", "shared", "software"),
     )
 
@@ -81,7 +81,7 @@ class Session:
         self.full_client_id: str | None = None  # of the last request, as the client sent it
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
-        self.rule, self.answer_size = "", 0  # of the last request, for metrics
+        self.rule, self.response_size = "", 0  # of the last request, for metrics
         self.passed = PassedKinds()  # kinds of requests that need no parsing
         self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
         self._cluster: Message | None = None  # the broker's ApiVersions response
@@ -94,7 +94,7 @@ class Session:
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
         """Handles a request of `size` bytes. `frame`: its beginning, or all of it.
 
-        BadRequestError: the client's request or the cluster's answer is invalid."""
+        BadRequestError: the client's request or the cluster's response is invalid."""
         self.begun += 1
         if self._login is not None and self._login.expects_token:
             reply = yield from self._login.take_raw(frame, size, now)
@@ -187,7 +187,7 @@ class Session:
         return is_known and not self.identity.has_fetch_rate
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """Answers the ApiVersions of an unidentified client, from the last response of any
+        """Responses the ApiVersions of an unidentified client, from the last response of any
         broker."""
         if self.shared.topology.api_versions is None:
             return HangUp("the cluster has not yet said what it serves")
@@ -269,7 +269,7 @@ class Session:
             return self._answered(header, refusal)
         self.software = software_of(body)
         encoded = self._versions.body(self._cluster, self.software, header.version)
-        return Answer(encoded_response(request_header(header), encoded))
+        return Response(encoded_response(request_header(header), encoded))
 
     # --- requests that the cluster takes
 
@@ -280,7 +280,7 @@ class Session:
         )
 
     def _says_how_long_at_its_end(self, header: Header) -> bool:
-        """Whether the request is a produce of a client with a rate. The gateway makes its answer,
+        """Whether the request is a produce of a client with a rate. The gateway makes its response,
         because the throttle time comes after fields of variable size."""
         has_rate = self.identity.access.producer_byte_rate is not None or self.identity.is_timed
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
@@ -302,7 +302,7 @@ class Session:
     def _answered(
         self, header: Header, answer: Message | HangUp | None, body: Message | None = None
     ) -> Reply:
-        """The reply with this answer. `body`: the request, if it was read."""
+        """The reply with this response. `body`: the request, if it was read."""
         if isinstance(answer, HangUp):
             return answer
         if answer is None:
@@ -312,10 +312,10 @@ class Session:
         self.identity.audit(request.api, body, answer, errors)
         access = self.identity.access
         if not access.has_rates:
-            # The answer does not refer to the message, which would stay in memory while a slow
+            # The response does not refer to the message, which would stay in memory while a slow
             # client reads.
-            return Answer(send, errors=errors)
-        return Answer(send, throttled=partial(throttled, request, answer), errors=errors)
+            return Response(send, errors=errors)
+        return Response(send, throttled=partial(throttled, request, answer), errors=errors)
 
     def _body(
         self, header: Header, frame: memoryview, size: int
@@ -331,7 +331,7 @@ class Session:
     # --- requests that are refused
 
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
-        """Answers the produce of a read-only client with an error. Hangs up otherwise."""
+        """Responses the produce of a read-only client with an error. Hangs up otherwise."""
         if header.api is ApiKey.Produce and self.identity.access.is_read_only:
             body = yield from self._body(header, frame, size)
             return self._refused(header, body, permissions.refused_writes(body))
@@ -358,7 +358,7 @@ class Session:
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Sends the permitted part of a request to the cluster, and returns the permitted part of
-        the answer."""
+        the response."""
         api, version, access = header.api, header.version, self.identity.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
@@ -380,7 +380,7 @@ class Session:
     def _ask(
         self, header: Header, body: Message, now: float
     ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
-        """Sends a parsed request to the cluster. Returns the client's answer."""
+        """Sends a parsed request to the cluster. Returns the client's response."""
         self._read = None
         if not self._versions.passes(header.key, header.version):
             self.shared.last_old.add_request(body, self.identity.principal, now)

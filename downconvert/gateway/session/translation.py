@@ -35,17 +35,17 @@ def _by_fields(api: ApiKey, body: Message, to_version: int) -> Asking:
 def _list_offsets_v0(body: Message, to_version: int) -> Asking:
     """v0 asks for the base offsets of segments, which no later version returns.
 
-    Here the answer has the log's end and start. For a timestamp it has the offset of the first
+    Here the response has the log's end and start. For a timestamp it has the offset of the first
     record that is not older, or the log's end without one. That is at or after the segment's base
     offset, so a client misses only records that are older than its timestamp."""
-    answer = yield Ask(ApiKey.ListOffsets, to_version, body)
-    firsts = [one for topic in answer.topics for one in topic.partitions]
+    response = yield Ask(ApiKey.ListOffsets, to_version, body)
+    firsts = [one for topic in response.topics for one in topic.partitions]
     starts = yield Ask(ApiKey.ListOffsets, to_version, _at(EARLIEST, body))
     ends = Message(topics=[])
     if any(one.offset < 0 and not one.error_code for one in firsts):
         ends = yield Ask(ApiKey.ListOffsets, to_version, _at(LATEST, body))
     start_of, end_of, asked = _by_partition(starts), _by_partition(ends), _by_partition(body)
-    for topic in answer.topics:
+    for topic in response.topics:
         for one in topic.partitions:
             key = topic.name, one.partition_index
             found = [one if one.offset >= 0 else end_of.get(key), start_of.get(key)]
@@ -60,7 +60,7 @@ def _list_offsets_v0(body: Message, to_version: int) -> Asking:
             offsets = {oldest} if request.timestamp == EARLIEST else {newest, oldest}
             limit = max(request.max_num_offsets, 0)
             one.old_style_offsets = sorted(offsets, reverse=True)[:limit]
-    return answer
+    return response
 
 
 def _by_partition(message: Message) -> dict[tuple[str, int], Message]:
@@ -88,22 +88,22 @@ def _at(timestamp: int, body: Message) -> Message:
 
 def _describe_configs_v0(body: Message, to_version: int) -> Asking:
     """`is_default` became `config_source`."""
-    answer = yield Ask(ApiKey.DescribeConfigs, to_version, body)
-    for result in answer.results:
+    response = yield Ask(ApiKey.DescribeConfigs, to_version, body)
+    for result in response.results:
         for config in result.configs:
             config.is_default = config.config_source == DEFAULT_CONFIG
-    return answer
+    return response
 
 
 def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
     """v0 read from ZooKeeper and returned an error for a partition without an offset. Old clients
     treat that error as "no offset yet", like offset -1 in v1."""
-    answer = yield Ask(ApiKey.OffsetFetch, to_version, body)
-    for topic in answer.topics:
+    response = yield Ask(ApiKey.OffsetFetch, to_version, body)
+    for topic in response.topics:
         for one in topic.partitions:
             if one.committed_offset < 0 and not one.error_code:
                 one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return answer
+    return response
 
 
 def _join_group_v0(body: Message, to_version: int) -> Asking:

@@ -1,4 +1,4 @@
-"""Sends parsed requests to the cluster and makes the clients' answers.
+"""Sends parsed requests to the cluster and makes the clients' responses.
 
 Not here: translating one API (translation.py, fetching.py, recoding.py, producing.py), which
 requests are parsed (session.py)."""
@@ -60,17 +60,17 @@ class Translator:
                 return HangUp("a produce with acks=0 was refused")
             return produced if body.acks else None
         if api is ApiKey.Metadata:
-            answer = yield from self._metadata(version, body)
+            response = yield from self._metadata(version, body)
         elif passes:
-            answer = yield Ask(api, version, body)
+            response = yield Ask(api, version, body)
         else:
             nearest = self._versions.nearest(api)
-            answer = yield from translation.translate(api, body, version, nearest)
+            response = yield from translation.translate(api, body, version, nearest)
         if api is ApiKey.Produce and not body.acks:
             return None
         if api in WITH_ADDRESSES:
-            self._shared.topology.rewrite(api, version, answer, self._advertised)
-        return answer
+            self._shared.topology.rewrite(api, version, response, self._advertised)
+        return response
 
     def _fetch(self, header: Header, body: Message, names: tuple[str, ...]) -> Asking:
         served = self._versions.cluster[ApiKey.Fetch]

@@ -116,7 +116,7 @@ class Parts:
 
 class Converted:
     """A range that is converted for a client of an older format. `is_first`: whether the range is
-    the first in the partition's answer."""
+    the first in the partition's response."""
 
     def __init__(self, *, is_first: bool = True) -> None:
         self.sends: list[Send] = []

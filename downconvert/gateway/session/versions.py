@@ -79,7 +79,7 @@ class Versions:
     @classmethod
     def of(
         cls,
-        answer: Message,
+        response: Message,
         *,
         is_read_only: bool,
         has_lists: bool,
@@ -88,7 +88,7 @@ class Versions:
     ) -> "Versions":
         """The versions for a cluster's ApiVersions response. Equal arguments give the same object,
         because each of thousands of connections holds one."""
-        served = tuple(map(SERVED_VERSIONS, answer.api_keys))
+        served = tuple(map(SERVED_VERSIONS, response.api_keys))
         return _versions(served, is_read_only, has_lists, hides_sasl, logs_in)
 
     @cached_property
@@ -149,8 +149,8 @@ class Versions:
         encoded_from, body = self._bodies.get((version, misreads), (None, b""))
         if encoded_from is not cluster:
             rows = self._rows(MISREADS_OLD_MESSAGES if misreads else "")
-            answer = Message(**{**cluster.__dict__, "api_keys": rows})
-            body = encode(NAMES[ApiKey.ApiVersions], version, answer)
+            response = Message(**{**cluster.__dict__, "api_keys": rows})
+            body = encode(NAMES[ApiKey.ApiVersions], version, response)
             self._bodies[version, misreads] = cluster, body
         return body
 

@@ -59,7 +59,7 @@ class Held(Protocol):
 
 Taken = TypeVar("Taken", int, bytes)
 Taking: TypeAlias = Callable[[HTTPResponse, int], Taken]
-# Gets the size of the whole object, which each answer has.
+# Gets the size of the whole object, which each response has.
 Sizing: TypeAlias = Callable[[int], object]
 
 
@@ -85,7 +85,7 @@ class S3Ranges:
     ) -> bytes | None:
         """The bytes of an object from a position on; fewer only at its end. None: this client
         cannot read them."""
-        return self._of(key, position, size, lambda answer, _: answer.read(), sizing)
+        return self._of(key, position, size, lambda response, _: response.read(), sizing)
 
     def read_into(
         self, key: str, target: memoryview, position: int, sizing: Sizing | None = None
@@ -119,21 +119,21 @@ class S3Ranges:
         sizing: Sizing | None,
     ) -> Taken | None:
         try:
-            answer = self._asked(connection, key, position, size)
-            found = _range_of(answer, position, size)
+            response = self._asked(connection, key, position, size)
+            found = _range_of(response, position, size)
             if found is None:
-                if answer.status not in PASSING:
+                if response.status not in PASSING:
                     self._failures = FAILURES_MAX
                 connection.close()
                 return None
-            taken = take(answer, found.size)
+            taken = take(response, found.size)
             if sizing is not None and found.size_of_object is not None:
                 sizing(found.size_of_object)
         except BaseException:
             connection.close()
             raise
         self._failures = 0
-        if answer.will_close or len(self._kept) >= KEPT_MAX:
+        if response.will_close or len(self._kept) >= KEPT_MAX:
             connection.close()
         else:
             self._kept.append(connection)
@@ -207,22 +207,22 @@ class _Range(NamedTuple):
     size_of_object: int | None
 
 
-def _range_of(answer: HTTPResponse, position: int, size: int) -> _Range | None:
+def _range_of(response: HTTPResponse, position: int, size: int) -> _Range | None:
     """The range in a response. None: the response has no range, or is incomplete."""
-    content_range = RANGE.fullmatch(answer.getheader("Content-Range", ""))
-    if answer.status != PARTIAL or content_range is None or int(content_range[1]) != position:
+    content_range = RANGE.fullmatch(response.getheader("Content-Range", ""))
+    if response.status != PARTIAL or content_range is None or int(content_range[1]) != position:
         return None
     whole = None if content_range[2] == "*" else int(content_range[2])
     there = size if whole is None else min(size, whole - position)
-    return _Range(there, whole) if answer.length == there else None
+    return _Range(there, whole) if response.length == there else None
 
 
-def _filled(target: memoryview, answer: HTTPResponse, size: int) -> int:
+def _filled(target: memoryview, response: HTTPResponse, size: int) -> int:
     read = 0
     while read < size:
-        count = answer.readinto(target[read:size])
+        count = response.readinto(target[read:size])
         if not count:
-            raise ConnectionError("the answer ends too early")
+            raise ConnectionError("the response ends too early")
         read += count
     return read
 

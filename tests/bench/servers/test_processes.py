@@ -14,7 +14,7 @@ def test_a_server_answers_and_is_measured_until_it_is_stopped(tmp_path: Path) ->
     with served(tmp_path) as serving:
         with Wire(serving.address) as wire:
             wire.send(request(ApiKey.ApiVersions, 0, Message()))
-            assert parsed(ApiKey.ApiVersions, 0, wire.answer()).error_code == 0
+            assert parsed(ApiKey.ApiVersions, 0, wire.response()).error_code == 0
         assert 0 < serving.memory <= serving.resident
         assert serving.cpu_seconds > 0
     assert not Path(f"/proc/{serving.pid}").exists()

@@ -76,7 +76,7 @@ def run(trial: Trial) -> str:
 
 
 def _asked(port: int, path: str) -> int | None:
-    """The status of the answer; None where there is none."""
+    """The status of the response; None where there is none."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=TIMEOUT)
     try:
         connection.request("GET", path)

@@ -1,7 +1,7 @@
 """How an application fared: the records that arrived against those that should have.
 
 A record that arrived twice is right, and is noted: all of these applications try again if they
-have no answer."""
+have no response."""
 
 import re
 from collections import Counter

@@ -39,8 +39,8 @@ REQUESTS = [
 def test_a_denied_topic_is_named(api: ApiKey, version: int, fields: dict[str, object]) -> None:
     body = both_ways(api, version, Message(**fields))
     refusal = Permission(NOTHING, api, version, body).refusal
-    answer = Message(topics=[Message(name="t", error_code=TOPIC)]) if refusal is None else refusal
-    named = denied(api, body, answer)
+    response = Message(topics=[Message(name="t", error_code=TOPIC)]) if refusal is None else refusal
+    named = denied(api, body, response)
     assert named == [{"kind": "topic", "name": "t", "error": "TOPIC_AUTHORIZATION_FAILED"}]
 
 
@@ -92,9 +92,9 @@ def test_a_topic_without_a_name_is_named_by_its_id() -> None:
 
 def test_a_request_that_names_thousands_makes_a_line_of_bounded_size() -> None:
     topics = [Message(name=f"t{n}", error_code=TOPIC) for n in range(5 * NAMED_MAX)]
-    answer = Message(topics=topics)
-    assert len(changed(ApiKey.CreateTopics, Message(), answer)) == NAMED_MAX
-    assert len(denied(ApiKey.CreateTopics, None, answer)) == NAMED_MAX
+    response = Message(topics=topics)
+    assert len(changed(ApiKey.CreateTopics, Message(), response)) == NAMED_MAX
+    assert len(denied(ApiKey.CreateTopics, None, response)) == NAMED_MAX
 
 
 def test_each_api_that_is_passed_on_unread_is_known_to_change_something_or_not() -> None:
@@ -111,16 +111,16 @@ def test_created_and_deleted_acls_are_named(version: int) -> None:
         Message(resource_type=3, resource_name="g", principal="User:*", **acl),
     ]
     body = both_ways(ApiKey.CreateAcls, version, Message(creations=creations))
-    answer = Message(results=[Message(error_code=0), Message(error_code=31)])
-    assert changed(ApiKey.CreateAcls, body, answer) == [
+    response = Message(results=[Message(error_code=0), Message(error_code=31)])
+    assert changed(ApiKey.CreateAcls, body, response) == [
         {"kind": "acl", "name": "topic orders for User:ann", "error": "NONE"},
         {"kind": "acl", "name": "group g for User:*", "error": "CLUSTER_AUTHORIZATION_FAILED"},
     ]
     every = {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
     filters = [Message(resource_type_filter=1, operation=1, permission_type=1, **every)]
     body = both_ways(ApiKey.DeleteAcls, version, Message(filters=filters))
-    answer = Message(filter_results=[Message(error_code=0)])
-    assert changed(ApiKey.DeleteAcls, body, answer) == [
+    response = Message(filter_results=[Message(error_code=0)])
+    assert changed(ApiKey.DeleteAcls, body, response) == [
         {"kind": "acl", "name": "any (any) for (any)", "error": "NONE"}
     ]
 
@@ -129,8 +129,8 @@ def test_the_group_whose_offsets_are_deleted_is_named_with_the_topics() -> None:
     topics = [Message(name="t", partitions=[Message(partition_index=0)])]
     body = both_ways(ApiKey.OffsetDelete, 0, Message(group_id="g", topics=topics))
     parts = [Message(partition_index=0, error_code=0)]
-    answer = Message(error_code=0, topics=[Message(name="t", partitions=parts)])
-    assert changed(ApiKey.OffsetDelete, body, answer) == [
+    response = Message(error_code=0, topics=[Message(name="t", partitions=parts)])
+    assert changed(ApiKey.OffsetDelete, body, response) == [
         {"kind": "group", "name": "g", "error": "NONE"},
         {"kind": "topic", "name": "t", "error": "NONE"},
     ]

@@ -21,8 +21,8 @@ from downconvert.access.credentials import (
 USERS = Credentials({"ann": "secret", "bob": "other", "zoë": "pässword"})
 
 
-def answer_to(token: bytes) -> bytes | Proved | None:
-    """The answer to the only token of PLAIN."""
+def response_to(token: bytes) -> bytes | Proved | None:
+    """The response to the only token of PLAIN."""
     return Authentication(USERS.conversation(PLAIN), is_raw=False).take(token, 0.0)
 
 
@@ -36,7 +36,7 @@ def answer_to(token: bytes) -> bytes | Proved | None:
     ],
 )
 def test_a_user_with_the_right_password_is_let_in(token: bytes, name: str) -> None:
-    assert answer_to(token) == Proved(name)
+    assert response_to(token) == Proved(name)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_user_with_the_right_password_is_let_in(token: bytes, name: str) -> No
 )
 def test_everyone_else_is_refused(token: bytes, words: str) -> None:
     with pytest.raises(AuthenticationError, match=words):
-        answer_to(token)
+        response_to(token)
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
@@ -87,7 +87,7 @@ def test_scram_proves_both_sides(mechanism: str, password: str, is_right: bool) 
     proved = server.take(final, 0.0)
     assert isinstance(proved, Proved)
     assert proved.name == "ann"
-    client.set_server_final(proved.answer.decode())  # the client checks the server's signature
+    client.set_server_final(proved.response.decode())  # the client checks the server's signature
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
@@ -102,9 +102,11 @@ def test_a_user_is_salted_once_for_each_mechanism() -> None:
 
     def first(mechanism: str) -> dict[str, str]:
         server = Authentication(USERS.conversation(mechanism), is_raw=False)
-        answer = server.take(ScramClient([mechanism], "ann", "x").get_client_first().encode(), 0.0)
-        assert isinstance(answer, bytes)
-        return dict(part.split("=", 1) for part in answer.decode().split(","))
+        response = server.take(
+            ScramClient([mechanism], "ann", "x").get_client_first().encode(), 0.0
+        )
+        assert isinstance(response, bytes)
+        return dict(part.split("=", 1) for part in response.decode().split(","))
 
     salts = [first(mechanism)["s"] for mechanism in SCRAM for _ in range(2)]
     assert salts[0] == salts[1] != salts[2] == salts[3]

@@ -12,7 +12,7 @@ from downconvert.access.rights import Access, ConfigError
 from downconvert.access.settings import CLIENT_LIMITS
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
 from downconvert.protocol.schemas import ApiKey, Message, schema
-from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
+from tests.downconvert.broker.asking import ask, begin, frame, response_of, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
@@ -69,11 +69,11 @@ def test_limits_that_only_a_gateway_has_are_refused_by_a_broker() -> None:
 def test_topics_that_are_not_allowed_are_not_listed(broker: Broker) -> None:
     client = client_of(broker, LISTS)
     for version, asked in ((0, []), (1, None), (12, None)):
-        answer = ask(broker, ApiKey.Metadata, version, Message(topics=asked), client=client)
-        assert [one.name for one in answer.topics] == [MINE]
+        response = ask(broker, ApiKey.Metadata, version, Message(topics=asked), client=client)
+        assert [one.name for one in response.topics] == [MINE]
     asked = [Message(name=OTHER), Message(name=MINE)]
-    answer = ask(broker, ApiKey.Metadata, 1, Message(topics=asked), client=client)
-    assert {one.name: one.error_code for one in answer.topics} == {OTHER: DENIED, MINE: 0}
+    response = ask(broker, ApiKey.Metadata, 1, Message(topics=asked), client=client)
+    assert {one.name: one.error_code for one in response.topics} == {OTHER: DENIED, MINE: 0}
 
 
 def test_topics_are_made_only_where_the_client_may_write(broker: Broker) -> None:
@@ -138,7 +138,7 @@ def test_a_read_only_client_changes_nothing(broker: Broker) -> None:
     assert ask(broker, ApiKey.Fetch, 4, fetch(MINE), client=client).responses[0].partitions
 
 
-def test_a_write_without_an_answer_that_is_refused_ends_the_connection(broker: Broker) -> None:
+def test_a_write_without_a_response_that_is_refused_ends_the_connection(broker: Broker) -> None:
     client = client_of(broker, LISTS)
     exchange = begin(broker, ApiKey.Produce, 9, produce(OTHER, acks=0), client=client)
     assert (exchange.send, exchange.close_after_reply) == (None, True)
@@ -203,17 +203,17 @@ def test_the_leader_of_a_group_gets_the_subscriptions_of_all_members(broker: Bro
         )
         return begin(broker, ApiKey.JoinGroup, 3, body, client=client_of(broker, access))
 
-    leader = answer(join(LISTS, "", b"mine"))
+    leader = response_of(join(LISTS, "", b"mine"))
     other = join(Access(), "", OTHER.encode())
-    response = answer(join(LISTS, leader.member_id, b"mine")).members
+    response = response_of(join(LISTS, leader.member_id, b"mine")).members
     assert sorted(bytes(one.metadata) for one in response) == [b"mine", OTHER.encode()]
     assert other.is_done
 
 
 def test_only_understood_requests_are_offered_and_served(broker: Broker) -> None:
     client = client_of(broker, LISTS)
-    answer = ask(broker, ApiKey.ApiVersions, 0, Message(), client=client)
-    newest = {ApiKey(one.api_key): one.max_version for one in answer.api_keys}
+    response = ask(broker, ApiKey.ApiVersions, 0, Message(), client=client)
+    newest = {ApiKey(one.api_key): one.max_version for one in response.api_keys}
     assert newest[ApiKey.Fetch] == 12
     assert set(newest) <= set(RULES)
     for api, served in broker.versions.items():
@@ -323,7 +323,7 @@ def test_senseless_settings_are_errors(tmp_path: Path, text: str, message: str) 
         Guard.load(file)
 
 
-def test_answers_of_every_kind_leave_out_what_may_not_be_known(broker: Broker) -> None:
+def test_responses_of_every_kind_leave_out_what_may_not_be_known(broker: Broker) -> None:
     """Requests that name, or are told, what others have."""
     everybody = client_of(broker, Access())
     committed = Message(partition_index=0, committed_offset=1, committed_metadata="")

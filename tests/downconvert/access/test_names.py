@@ -89,7 +89,7 @@ def test_kinds_have_kafkas_numbers() -> None:
     ("number", "code"),
     [(2, TOPIC_DENIED), (32, GROUP_DENIED), (4, CLUSTER_DENIED), (8, CLUSTER_DENIED), (1, 31)],
 )
-def test_settings_are_refused_by_their_kind_and_the_answer_names_it(
+def test_settings_are_refused_by_their_kind_and_the_response_names_it(
     api: ApiKey, number: int, code: int
 ) -> None:
     """Brokers, loggers, and kinds that are unknown here count as the cluster."""
@@ -104,7 +104,7 @@ def test_settings_are_refused_by_their_kind_and_the_answer_names_it(
 
 
 def refused(api: ApiKey, version: int, body: Message, access: Access = NOBODY) -> Message:
-    """The answer to a request of which nothing is allowed, as a client reads it."""
+    """The response to a request of which nothing is allowed, as a client reads it."""
     refusal = Permission(access, api, version, body).refusal
     assert refusal is not None
     name = f"{api.name}Response"
@@ -167,11 +167,11 @@ def test_refused_offsets_are_none_at_all(version: int) -> None:
     topic = Message(name="x", partition_indexes=[3])
     for access, code in ((NOBODY, GROUP_DENIED), (Access(groups=("*",)), TOPIC_DENIED)):
         body = Message(group_id="g", topics=[topic])
-        answer = refused(ApiKey.OffsetFetch, version, body, access)
+        response = refused(ApiKey.OffsetFetch, version, body, access)
         if version > 1 and code == GROUP_DENIED:  # the group's error is enough then
-            assert (answer.error_code, answer.topics) == (code, [])
+            assert (response.error_code, response.topics) == (code, [])
             continue
-        (found,) = answer.topics
+        (found,) = response.topics
         (one,) = found.partitions
         assert (one.partition_index, one.error_code) == (3, code)
         assert (one.committed_offset, one.metadata) == (-1, "")

@@ -166,10 +166,10 @@ def test_coordinators_that_are_refused_are_beside_those_that_are_found() -> None
     assert permission.refusal is None
     assert body.coordinator_keys == ["ok-1"]
     found = [Message(key=key, error_code=0, node_id=7) for key in ("ok-1", "no-9")]
-    answer = Message(coordinators=found)
-    permission.complete(answer)
-    assert codes(answer.coordinators, "key") == {"ok-1": 0, "no-1": GROUP_DENIED}
-    assert {one.key: one.node_id for one in answer.coordinators} == {"ok-1": 7, "no-1": -1}
+    response = Message(coordinators=found)
+    permission.complete(response)
+    assert codes(response.coordinators, "key") == {"ok-1": 0, "no-1": GROUP_DENIED}
+    assert {one.key: one.node_id for one in response.coordinators} == {"ok-1": 7, "no-1": -1}
 
 
 def test_an_api_of_the_cluster_is_refused_whatever_it_names() -> None:
@@ -194,8 +194,8 @@ def fetched_offsets(**groups: "list[Message] | None") -> tuple[Permission, Messa
 
 
 def answered_offsets(permission: Permission, **groups: tuple[str, ...]) -> dict[str, Any]:
-    """The completed answer: the code of each group, and of its topics' partitions."""
-    answer = Message(
+    """The completed response: the code of each group, and of its topics' partitions."""
+    response = Message(
         groups=[
             Message(
                 group_id=name.replace("_", "-"),
@@ -205,8 +205,8 @@ def answered_offsets(permission: Permission, **groups: tuple[str, ...]) -> dict[
             for name, names in groups.items()
         ]
     )
-    permission.complete(answer)
-    return {one.group_id: shown_offsets(one) for one in answer.groups}
+    permission.complete(response)
+    return {one.group_id: shown_offsets(one) for one in response.groups}
 
 
 def shown_offsets(group: Message) -> tuple[int, dict[str, int]]:
@@ -278,9 +278,9 @@ def test_a_topic_that_may_not_be_deleted_is_denied_and_a_hidden_one_does_not_exi
         (None, id_of(1)),
         ("ok-1", NO_ID),
     ]
-    answer = Message(responses=[Message(name="ok-1", topic_id=id_of(1), error_code=0)])
-    permission.complete(answer)
-    assert [(one.name, one.topic_id, one.error_code) for one in answer.responses] == [
+    response = Message(responses=[Message(name="ok-1", topic_id=id_of(1), error_code=0)])
+    permission.complete(response)
+    assert [(one.name, one.topic_id, one.error_code) for one in response.responses] == [
         ("ok-1", id_of(1), 0),
         ("ro-1", id_of(2), TOPIC_DENIED),
         (None, id_of(3), UNKNOWN_ID),
@@ -296,15 +296,15 @@ def test_a_hidden_topic_that_is_asked_for_by_its_id_does_not_exist(version: int)
     topics = [Message(name=None, topic_id=id_of(n)) for n in (1, 3)]
     permission = asked(ApiKey.Metadata, version, topics=topics)
     assert permission.refusal is None
-    answer = Message(
+    response = Message(
         topics=[
             Message(name="ok-1", topic_id=id_of(1), error_code=0, partitions=["p"]),
             Message(name="no-1", topic_id=id_of(3), error_code=0, partitions=["p"]),
             Message(name="no-2", topic_id=id_of(5), error_code=0, partitions=["p"]),
         ]
     )
-    permission.complete(answer)
-    shown, hidden = answer.topics
+    permission.complete(response)
+    shown, hidden = response.topics
     assert (shown.name, shown.error_code, shown.partitions) == ("ok-1", 0, ["p"])
     assert hidden == Message(name=None, topic_id=id_of(3), error_code=UNKNOWN_ID)
 

@@ -1,4 +1,4 @@
-"""A refused request has the answer that Kafka gives to it, in each version.
+"""A refused request has the response that Kafka gives to it, in each version.
 
 Not here: requests of which a part is refused (test_permissions.py)."""
 
@@ -25,30 +25,30 @@ def refused(api: ApiKey, version: int, **body: Any) -> Message:
 
 @pytest.mark.parametrize(("version", "expected"), [(6, ""), (7, None), (9, None)])
 def test_a_refused_join_has_no_protocol(version: int, expected: str | None) -> None:
-    answer = refused(ApiKey.JoinGroup, version, group_id="no")
-    assert (answer.error_code, getattr(answer, "protocol_name", "")) == (GROUP_DENIED, expected)
+    response = refused(ApiKey.JoinGroup, version, group_id="no")
+    assert (response.error_code, getattr(response, "protocol_name", "")) == (GROUP_DENIED, expected)
 
 
 def test_a_refused_producer_has_no_epoch() -> None:
-    answer = refused(ApiKey.InitProducerId, 4, transactional_id="no")
-    assert (answer.error_code, answer.producer_epoch) == (ID_DENIED, -1)
+    response = refused(ApiKey.InitProducerId, 4, transactional_id="no")
+    assert (response.error_code, response.producer_epoch) == (ID_DENIED, -1)
 
 
 @pytest.mark.parametrize("version", [1, 2, 7])
 def test_a_refused_group_has_an_error_for_each_partition_or_one_for_all(version: int) -> None:
     topics = [Message(name="ok-1", partition_indexes=[0, 3])]
-    answer = refused(ApiKey.OffsetFetch, version, group_id="no", topics=topics)
-    codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    response = refused(ApiKey.OffsetFetch, version, group_id="no", topics=topics)
+    codes = [one.error_code for topic in response.topics for one in topic.partitions]
     if version == 1:
         assert codes == [GROUP_DENIED, GROUP_DENIED]
     else:
-        assert (codes, answer.error_code) == ([], GROUP_DENIED)
+        assert (codes, response.error_code) == ([], GROUP_DENIED)
 
 
 def test_of_several_groups_a_refused_one_has_no_topics() -> None:
     topics = [Message(name="ok-1", partition_indexes=[0])]
-    answer = refused(ApiKey.OffsetFetch, 8, groups=[Message(group_id="no", topics=topics)])
-    (group,) = answer.groups
+    response = refused(ApiKey.OffsetFetch, 8, groups=[Message(group_id="no", topics=topics)])
+    (group,) = response.groups
     assert (group.group_id, group.error_code, group.topics) == ("no", GROUP_DENIED, [])
 
 
@@ -63,8 +63,8 @@ def test_a_coordinator_of_a_kind_that_a_version_lacks_is_an_invalid_request(
     version: int, kind: int, expected: int
 ) -> None:
     keys = {"key": "no"} if version < 4 else {"coordinator_keys": ["no"]}
-    answer = refused(ApiKey.FindCoordinator, version, key_type=kind, **keys)
-    (found,) = [answer] if version < 4 else answer.coordinators
+    response = refused(ApiKey.FindCoordinator, version, key_type=kind, **keys)
+    (found,) = [response] if version < 4 else response.coordinators
     assert (found.error_code, found.node_id) == (expected, -1)
 
 
@@ -72,17 +72,20 @@ def test_a_coordinator_of_a_kind_that_a_version_lacks_is_an_invalid_request(
 def test_metadata_by_ids_is_answered_with_errors_before_there_are_ids(version: int) -> None:
     """Kafka answers each topic of the request with INVALID_REQUEST, without regard to rights."""
     topics = [Message(name=None, topic_id=UNKNOWN), Message(name="no", topic_id=bytes(16))]
-    answer = refused(ApiKey.Metadata, version, topics=topics)
-    assert (answer.brokers, answer.controller_id) == ([], -1)
-    assert [(one.name, one.error_code) for one in answer.topics] == [("", INVALID), ("no", INVALID)]
+    response = refused(ApiKey.Metadata, version, topics=topics)
+    assert (response.brokers, response.controller_id) == ([], -1)
+    assert [(one.name, one.error_code) for one in response.topics] == [
+        ("", INVALID),
+        ("no", INVALID),
+    ]
 
 
 def test_metadata_by_ids_hides_names_from_the_version_that_has_ids_on() -> None:
     topics = [Message(name=None, topic_id=UNKNOWN), Message(name="no", topic_id=bytes(16))]
     permission = Permission(LISTS, ApiKey.Metadata, 12, Message(topics=topics))
-    answer = Message(topics=[Message(name="no-2", topic_id=UNKNOWN)])
-    permission.complete(answer)
-    assert [(one.name, one.error_code) for one in answer.topics] == [(None, 100), ("no", 29)]
+    response = Message(topics=[Message(name="no-2", topic_id=UNKNOWN)])
+    permission.complete(response)
+    assert [(one.name, one.error_code) for one in response.topics] == [(None, 100), ("no", 29)]
 
 
 @pytest.mark.parametrize(

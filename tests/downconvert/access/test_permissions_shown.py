@@ -1,6 +1,6 @@
 """A client sees the permitted parts of a response: topics, operations, and ids without names.
 
-Not here: requests, and the answers to what is refused (test_permissions.py)."""
+Not here: requests, and the responses to what is refused (test_permissions.py)."""
 
 from typing import Any, Final
 
@@ -83,9 +83,9 @@ def test_pages_of_named_topics_have_the_refused_ones_too() -> None:
     permission = Permission(LISTS, ApiKey.DescribeTopicPartitions, 0, body)
     assert permission.refusal is None
     assert [one.name for one in body.topics] == ["ok-1"]
-    answer = Message(topics=named("ok-1", "no-9", error_code=0), next_cursor=None)
-    permission.complete(answer)
-    assert codes(answer.topics) == {"ok-1": 0, "no-1": TOPIC_DENIED}
+    response = Message(topics=named("ok-1", "no-9", error_code=0), next_cursor=None)
+    permission.complete(response)
+    assert codes(response.topics) == {"ok-1": 0, "no-1": TOPIC_DENIED}
     body = Message(topics=named("no-1"), cursor=None)
     refusal = Permission(LISTS, ApiKey.DescribeTopicPartitions, 0, body).refusal
     assert refusal is not None
@@ -95,9 +95,9 @@ def test_pages_of_named_topics_have_the_refused_ones_too() -> None:
 @pytest.mark.parametrize(("place", "is_shown"), [("ok-4", True), ("ok-9", True), ("no-4", False)])
 def test_the_cursor_of_a_page_names_no_hidden_topic(place: str, is_shown: bool) -> None:
     permission, _ = pages(ALL_NAMES, None)
-    answer = Message(topics=named("ok-1"), next_cursor=Message(topic_name=place))
-    permission.complete(answer)
-    assert (answer.next_cursor is not None) == is_shown
+    response = Message(topics=named("ok-1"), next_cursor=Message(topic_name=place))
+    permission.complete(response)
+    assert (response.next_cursor is not None) == is_shown
 
 
 # --- what a response shows
@@ -108,9 +108,9 @@ def test_a_transaction_shows_its_visible_topics() -> None:
         LISTS, ApiKey.DescribeTransactions, 0, Message(transactional_ids=["ok-1"])
     )
     topics = [Message(topic=name) for name in ("ok-1", "no-1", "ok-2")]
-    answer = Message(transaction_states=[Message(transactional_id="ok-1", topics=topics)])
-    permission.complete(answer)
-    (one,) = answer.transaction_states
+    response = Message(transaction_states=[Message(transactional_id="ok-1", topics=topics)])
+    permission.complete(response)
+    (one,) = response.transaction_states
     assert [it.topic for it in one.topics] == ["ok-1", "ok-2"]
 
 
@@ -130,9 +130,9 @@ def test_operations_on_topics_are_those_of_both_the_cluster_and_the_rule(api: Ap
     ):
         permission = Permission(access, api, 0, Message(topics=named("ok-1"), cursor=None))
         topics = named("ok-1", error_code=0, **{TOPIC_BITS: bits})
-        answer = Message(topics=topics, next_cursor=None)
-        permission.complete(answer)
-        assert getattr(answer.topics[0], TOPIC_BITS) == shown
+        response = Message(topics=topics, next_cursor=None)
+        permission.complete(response)
+        assert getattr(response.topics[0], TOPIC_BITS) == shown
 
 
 @pytest.mark.parametrize("api", [ApiKey.Metadata, ApiKey.DescribeCluster])
@@ -144,9 +144,9 @@ def test_operations_on_the_cluster_are_those_of_the_rule(api: ApiKey) -> None:
         (LISTS, NOT_ASKED, NOT_ASKED),
     ):
         permission = Permission(access, api, 8, Message(topics=None))
-        answer = Message(topics=[], **{CLUSTER_BITS: bits})
-        permission.complete(answer)
-        assert getattr(answer, CLUSTER_BITS) == shown
+        response = Message(topics=[], **{CLUSTER_BITS: bits})
+        permission.complete(response)
+        assert getattr(response, CLUSTER_BITS) == shown
 
 
 def test_operations_on_a_group_are_those_of_the_rule() -> None:
@@ -156,18 +156,18 @@ def test_operations_on_a_group_are_those_of_the_rule() -> None:
         Message(group_id="ok-1", members=[], authorized_operations=EVERY_BIT),
         Message(group_id="ok-2", members=[], authorized_operations=NOT_ASKED),
     ]
-    answer = Message(groups=groups)
-    permission.complete(answer)
-    found = {one.group_id: getattr(one, "authorized_operations", None) for one in answer.groups}
+    response = Message(groups=groups)
+    permission.complete(response)
+    found = {one.group_id: getattr(one, "authorized_operations", None) for one in response.groups}
     assert found == {"ok-1": READING, "ok-2": NOT_ASKED, "no-1": None}
 
 
 def test_a_topic_with_an_id_only_is_shown_if_nothing_is_hidden() -> None:
     for access, is_shown in ((OPEN, True), (LISTS, False), (Access(denies_unnamed=True), False)):
         permission = Permission(access, ApiKey.Fetch, 12, Message(topics=[]))
-        answer = Message(responses=[Message(topic_id=ID)])
-        permission.complete(answer)
-        assert bool(answer.responses) == is_shown
+        response = Message(responses=[Message(topic_id=ID)])
+        permission.complete(response)
+        assert bool(response.responses) == is_shown
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_lists_of_all_that_there_is_show_what_is_visible(
     permission = Permission(LISTS, api, 0, Message())
     assert permission.refusal is None
     assert permission.takes_all
-    answer = Message(**{field: [Message(**{name: one}) for one in ("ok-1", "no-1", "ok-2")]})
-    permission.complete(answer)
-    assert [getattr(one, name) for one in getattr(answer, field)] == ["ok-1", "ok-2"]
+    response = Message(**{field: [Message(**{name: one}) for one in ("ok-1", "no-1", "ok-2")]})
+    permission.complete(response)
+    assert [getattr(one, name) for one in getattr(response, field)] == ["ok-1", "ok-2"]
 
 
 def test_members_of_a_group_show_no_bytes_that_are_not_understood() -> None:

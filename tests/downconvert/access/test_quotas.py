@@ -10,7 +10,7 @@ from downconvert.access.quotas import Quotas
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin, someone
+from tests.downconvert.broker.asking import ask, begin, response_of, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
@@ -64,14 +64,14 @@ def test_clients_of_any_number_take_bounded_memory() -> None:
     assert quotas.charge(str(NAMES_MAX + 499), "fetch", 0, RATE, 0.0) == 9  # it still owes
 
 
-def test_new_clients_get_the_throttle_time_and_old_ones_an_answer(broker: Broker) -> None:
+def test_new_clients_get_the_throttle_time_and_old_ones_a_response(broker: Broker) -> None:
     first = begin(broker, ApiKey.Produce, 9, produce(4000))
-    throttled = answer(first)
+    throttled = response_of(first)
     assert throttled.responses[0].partition_responses[0].error_code == 0
     assert throttled.throttle_time_ms == pytest.approx(3100, abs=200)
     assert first.throttle == pytest.approx(throttled.throttle_time_ms / 1000, abs=0.001)
     old = begin(broker, ApiKey.Fetch, 0, fetch())
-    assert len(answer(old).responses[0].partitions[0].records) > 4000
+    assert len(response_of(old).responses[0].partitions[0].records) > 4000
     assert old.throttle == pytest.approx(3.1, abs=0.2)
     assert begin(broker, ApiKey.Metadata, 1, Message(topics=[])).throttle == 0
 
@@ -82,7 +82,7 @@ def test_a_client_that_would_wait_for_weeks_is_answered_too(broker: Broker) -> N
     assert ask(broker, ApiKey.Produce, 9, produce(4000)).throttle_time_ms == 2**31 - 1
 
 
-def test_a_write_without_an_answer_counts_too(broker: Broker) -> None:
+def test_a_write_without_a_response_counts_too(broker: Broker) -> None:
     exchange = begin(broker, ApiKey.Produce, 9, produce(4000, acks=0))
     assert exchange.send is None
     assert exchange.throttle > 3
@@ -95,12 +95,12 @@ def test_connections_of_one_client_share_its_rate_and_others_have_theirs(broker:
     assert begin(broker, ApiKey.Produce, 9, produce(1), client=other).throttle == 0
 
 
-def test_an_answer_is_no_larger_than_what_its_client_may_take_soon(broker: Broker) -> None:
+def test_a_response_is_no_larger_than_what_its_client_may_take_soon(broker: Broker) -> None:
     everybody = someone("10.0.0.3")
     broker.guard = guard_of(None)
     for _ in range(10):
         ask(broker, ApiKey.Produce, 9, produce(4000), client=everybody)
     broker.guard = guard_of(None, Access(consumer_byte_rate=RATE))
     exchange = begin(broker, ApiKey.Fetch, 4, fetch(min_bytes=1 << 20))
-    size = len(answer(exchange).responses[0].partitions[0].records)
+    size = len(response_of(exchange).responses[0].partitions[0].records)
     assert 4000 < size <= 10 * RATE

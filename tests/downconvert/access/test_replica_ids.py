@@ -26,7 +26,7 @@ VERSIONS: Final = [
     for api, since in replica_ids.SINCE.items()
     for version in range(since, schema(f"{api.name}Request").newest + 1)
 ]
-SESSION: Final = 7  # the first version of Fetch whose answers have an error of their own
+SESSION: Final = 7  # the first version of Fetch whose responses have an error of their own
 
 
 def asked(api: ApiKey, replica_id: int, topic_id: bytes = bytes(16)) -> Message:
@@ -44,8 +44,8 @@ def asked(api: ApiKey, replica_id: int, topic_id: bytes = bytes(16)) -> Message:
     return Message(**body.__dict__, session_epoch=-1)
 
 
-def codes(api: ApiKey, answer: Message) -> set[int]:
-    topics = answer.responses if api is ApiKey.Fetch else answer.topics
+def codes(api: ApiKey, response: Message) -> set[int]:
+    topics = response.responses if api is ApiKey.Fetch else response.topics
     return {part.error_code for topic in topics for part in topic.partitions}
 
 
@@ -61,13 +61,13 @@ def test_a_claim_to_be_a_broker_is_refused_to_everybody_else(broker: Broker) -> 
     for access, (api, version) in product(rights, VERSIONS):
         broker.guard = guard_of(None, access)
         for replica_id in IDS:
-            answer = ask(broker, api, version, asked(api, replica_id, topic_id))
-            assert codes(api, answer) == {DENIED}
+            response = ask(broker, api, version, asked(api, replica_id, topic_id))
+            assert codes(api, response) == {DENIED}
             if api is ApiKey.Fetch and version >= SESSION:
-                assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         for replica_id in replica_ids.CONSUMERS:
-            answer = ask(broker, api, version, asked(api, replica_id, topic_id))
-            assert codes(api, answer) == {0}
+            response = ask(broker, api, version, asked(api, replica_id, topic_id))
+            assert codes(api, response) == {0}
 
 
 def test_only_a_known_broker_is_a_follower(broker: Broker) -> None:

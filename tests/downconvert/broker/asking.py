@@ -63,7 +63,7 @@ def sent(exchange: Exchange) -> bytes:
     return channel.getvalue()
 
 
-def answer(exchange: Exchange, version: int | None = None) -> Message:
+def response_of(exchange: Exchange, version: int | None = None) -> Message:
     """The response, its bytes read again; in another version than asked for where that is given."""
     return parsed(exchange.request.api, exchange.request.version, sent(exchange), version)
 
@@ -89,13 +89,13 @@ def ask(
     client: Client | None = None,
     now: float = 0.0,
 ) -> Message:
-    """Asks, and gives the answer; a request that would wait is an AssertionError.
+    """Asks, and gives the response; a request that would wait is an AssertionError.
 
     One that is worked on in turns gets them."""
     exchange = begin(broker, api, version, body, client=client, now=now)
     while not exchange.is_done and (turn := broker.tick(now)) is not None and turn < now + TURNS:
         now = turn
-    return answer(exchange)
+    return response_of(exchange)
 
 
 def value(broker: Broker, name: str, **labels: str) -> float:

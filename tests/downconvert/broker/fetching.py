@@ -15,7 +15,7 @@ from records import ControlRecordType, MemoryRecords, build_marker
 from records.batches.reader import Record, read
 from tests.downconvert.storage import logs
 
-from .asking import answer, ask, begin
+from .asking import ask, begin, response_of
 
 OLD_VERSIONS: Final = range(AS_ON_DISK_SINCE)
 VERSIONS: Final = range(19)
@@ -55,7 +55,7 @@ def request(
 def fetch(
     broker: Broker, version: int, topic: str, offset: int, max_bytes: int = 1_000_000, **fields: Any
 ) -> Message:
-    """The answer for the first partition of a topic, at once."""
+    """The response for the first partition of a topic, at once."""
     body = request(broker, {topic: offset}, max_bytes, **fields)
     return only(ask(broker, ApiKey.Fetch, version, body))
 
@@ -77,11 +77,11 @@ def fetching(
 
 
 def fetched(exchange: Exchange) -> Message:
-    return only(answer(exchange))
+    return only(response_of(exchange))
 
 
 def only(response: Message) -> Message:
-    """The one partition of an answer."""
+    """The one partition of a response."""
     (topic,) = response.responses
     (partition,) = topic.partitions
     assert isinstance(partition, Message)
@@ -89,7 +89,7 @@ def only(response: Message) -> Message:
 
 
 def records_of(partition: Message) -> list[Record]:
-    """The records of an answer that has nothing but whole entries."""
+    """The records of a response that has nothing but whole entries."""
     records = MemoryRecords(bytes(partition.records))
     assert sum(header.size for header in records.batches()) == records.size
     return list(read(records))
@@ -98,7 +98,7 @@ def records_of(partition: Message) -> list[Record]:
 def consume(
     broker: Broker, version: int, topic: str, offset: int, max_bytes: int = 1_000_000
 ) -> list[Record]:
-    """The records that a client of this version reads of a topic. It takes every answer as the
+    """The records that a client of this version reads of a topic. It takes every response as the
     records that it asked for, and continues after the last one. AssertionError: it makes no
     progress."""
     found: list[Record] = []
@@ -122,7 +122,7 @@ def consume(
 
 
 def whole_records(partition: Message) -> list[Record]:
-    """The records of an answer whose last entry may be cut off."""
+    """The records of a response whose last entry may be cut off."""
     return list(read(MemoryRecords(bytes(partition.records))))
 
 

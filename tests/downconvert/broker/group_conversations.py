@@ -1,4 +1,4 @@
-"""Requests of members of groups, and about groups, with a broker's answers.
+"""Requests of members of groups, and about groups, with a broker's responses.
 
 Not here: the brokers that are compared (test_group_differential.py)."""
 
@@ -43,25 +43,25 @@ class Talk:
 
 
 class Told:
-    """The answers of one of the two brokers."""
+    """The responses of one of the two brokers."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
         self._names: dict[str, str] = {}
         self._talks: list[Talk] = []
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
 
     def talk(self) -> Talk:
         self._talks.append(Talk(self._address))
         return self._talks[-1]
 
-    def note(self, what: str, answer: Message) -> Message:
-        """Keeps an answer; members' ids are called by the order in which they came up."""
-        member = answer.__dict__.get("member_id")
+    def note(self, what: str, response: Message) -> Message:
+        """Keeps a response; members' ids are called by the order in which they came up."""
+        member = response.__dict__.get("member_id")
         if member:
             self._names.setdefault(member, f"<{len(self._names)}>")
-        self.answers.append((what, self._plain(answer)))
-        return answer
+        self.responses.append((what, self._plain(response)))
+        return response
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, Message):

@@ -1,7 +1,7 @@
 """Mutants of requests of every kind and version, each of a seed and a number alone.
 
 A mutant may be answered, wait, be answered with nothing, or end its connection. An exception that
-is not the broker's own is a defect, and so is an answer whose length is not what it says.
+is not the broker's own is a defect, and so is a response whose length is not what it says.
 
 With users, the mutants come from clients that are logged in, that log in, and that are not, and are
 checked for what they may not be told.

@@ -46,8 +46,8 @@ def produce(data: bytes, acks: int = 1, topic: str = TOPIC, **fields: Any) -> Me
 
 def produced(talk: Talk, data: bytes, **fields: Any) -> int:
     """The offset at which it was written."""
-    answer = talk.ask(ApiKey.Produce, 8, produce(data, **fields))
-    (one,) = answer.responses[0].partition_responses
+    response = talk.ask(ApiKey.Produce, 8, produce(data, **fields))
+    (one,) = response.responses[0].partition_responses
     assert one.error_code == 0
     offset: int = one.base_offset
     return offset
@@ -75,31 +75,31 @@ def fetch(offset: int, *, wait: int = 0, session: tuple[int, int] = (0, -1), **f
     )
 
 
-def partition_of(answer: Message) -> Message:
-    (topic,) = answer.responses
+def partition_of(response: Message) -> Message:
+    (topic,) = response.responses
     (one,) = topic.partitions
     found: Message = one
     return found
 
 
-def offsets_in(answer: Message) -> list[int]:
-    return [one.offset for one in read(MemoryRecords(bytes(partition_of(answer).records)))]
+def offsets_in(response: Message) -> list[int]:
+    return [one.offset for one in read(MemoryRecords(bytes(partition_of(response).records)))]
 
 
 def delete_topic(talk: Talk) -> None:
-    answer = talk.ask(ApiKey.DeleteTopics, 1, Message(topic_names=[TOPIC], timeout_ms=1000))
-    assert not answer.responses[0].error_code
+    response = talk.ask(ApiKey.DeleteTopics, 1, Message(topic_names=[TOPIC], timeout_ms=1000))
+    assert not response.responses[0].error_code
 
 
 def make_anew(talk: Talk) -> None:
     """Deletes the topic, and creates one of the same name."""
     delete_topic(talk)
     asked = Message(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
-    answer = talk.ask(ApiKey.CreateTopics, 4, Message(topics=[asked], timeout_ms=1000))
-    assert not answer.topics[0].error_code
+    response = talk.ask(ApiKey.CreateTopics, 4, Message(topics=[asked], timeout_ms=1000))
+    assert not response.topics[0].error_code
 
 
 def delete_records(talk: Talk, before: int) -> None:
     asked = Message(name=TOPIC, partitions=[Message(partition_index=0, offset=before)])
-    answer = talk.ask(ApiKey.DeleteRecords, 1, Message(topics=[asked], timeout_ms=1000))
-    assert answer.topics[0].partitions[0].low_watermark == before
+    response = talk.ask(ApiKey.DeleteRecords, 1, Message(topics=[asked], timeout_ms=1000))
+    assert response.topics[0].partitions[0].low_watermark == before

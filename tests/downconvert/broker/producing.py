@@ -36,7 +36,7 @@ def request(
 
 
 def produce(broker: Broker, version: int, *data: bytes | None, **fields: Any) -> list[Message]:
-    """The answers for partitions 0, 1, ..."""
+    """The responses for partitions 0, 1, ..."""
     response = ask(broker, ApiKey.Produce, version, request(broker, *data, **fields), now=NOW)
     (topic,) = response.responses
     found: list[Message] = topic.partition_responses

@@ -22,7 +22,7 @@ from tests.downconvert.storage import logs
 from .asking import LENGTH_SIZE, frame, parsed
 from .fetching import broker_of
 
-SECONDS: Final = 60.0  # for an answer; it comes within milliseconds, or never
+SECONDS: Final = 60.0  # for a response; it comes within milliseconds, or never
 TOPIC: Final = "events"
 API_VERSIONS: Final = (ApiKey.ApiVersions, 0, Message())
 SMALL_BUFFER: Final = 4 * KiB
@@ -128,8 +128,8 @@ def fetch(offset: int = 0, max_bytes: int = 1 << 20, wait: int = 0) -> Message:
 
 def fetched(talk: Talk, version: int = 2, offset: int = 0) -> list[int]:
     """The last offsets of the batches that come."""
-    answer = talk.ask(ApiKey.Fetch, version, fetch(offset))
-    (partition,) = answer.responses[0].partitions
+    response = talk.ask(ApiKey.Fetch, version, fetch(offset))
+    (partition,) = response.responses[0].partitions
     assert partition.error_code == 0
     batches = MemoryRecords(bytes(partition.records)).batches()
     return [header.last_offset for header in batches]

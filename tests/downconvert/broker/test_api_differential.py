@@ -1,4 +1,4 @@
-"""Any request to Kafka 3.9.1 and to this broker, in the same state: equal answers.
+"""Any request to Kafka 3.9.1 and to this broker, in the same state: equal responses.
 
 More of them: `python -m bench.differences`. Not here: what is done for the comparison
 (differences/), what needs files of other brokers (test_differential.py)."""

@@ -24,7 +24,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.storage.logs import batch
 
-from .asking import answer, ask, begin, frame, sent, someone
+from .asking import ask, begin, frame, response_of, sent, someone
 from .guarding import guard_of
 from .writable import writable_broker
 
@@ -103,7 +103,7 @@ def test_a_version_of_api_versions_from_the_future_is_answered_with_those_that_a
     """In version 0, and the connection goes on."""
     header = int(ApiKey.ApiVersions).to_bytes(2) + (99).to_bytes(2) + (7).to_bytes(4)
     exchange = broker.handle(someone(), memoryview(header + b"\xff\xff\0"), 0.0)
-    found = answer(exchange, version=0)
+    found = response_of(exchange, version=0)
     assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert not exchange.close_after_reply
 
@@ -138,7 +138,7 @@ def test_only_the_first_metadata_request_means_all_topics_by_an_empty_list(
         assert sorted(one.name for one in found.topics) == listed
 
 
-def test_a_write_that_is_refused_is_answered_if_it_waits_for_an_answer(broker: Broker) -> None:
+def test_a_write_that_is_refused_is_answered_if_it_waits_for_a_response(broker: Broker) -> None:
     client = someone(access=Access(topics=("other",)))
     for acks in (1, -1, 0):
         data = Message(index=0, records=batch(0))

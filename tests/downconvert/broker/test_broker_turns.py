@@ -54,7 +54,7 @@ def heartbeat(broker: Broker, handler: Any, owner: Owner | None = None) -> Excha
 
 
 def wait(_broker: BrokerState, _exchange: Exchange, _now: float) -> None:
-    """Answers nothing yet."""
+    """Responses nothing yet."""
 
 
 def append(broker: Broker, *batches: bytes) -> None:

@@ -11,10 +11,10 @@ from downconvert.broker.handlers.apis import APIS
 from downconvert.protocol.schemas import ApiKey, Message
 
 from .asking import frame
-from .differences.answers import differences, plain
 from .differences.identities import KAFKA, OURS, Identities
 from .differences.may_differ import MAY_DIFFER
 from .differences.operations import WEIGHTS, operation
+from .differences.responses import differences, plain
 from .differences.values import Known
 
 PAGE = Path(__file__).parents[3] / "docs" / "differences.md"
@@ -45,11 +45,11 @@ def test_ids_are_the_same_where_both_servers_mean_the_same() -> None:
     identities.learn("member", "kafkas", "ours")
 
     def found(kafkas: str, ours: str) -> list[str]:
-        answers = [
+        responses = [
             plain(Message(member_id=one, error_code=0), side, identities)
             for side, one in ((KAFKA, kafkas), (OURS, ours))
         ]
-        return [place.path for place in differences(*answers)]
+        return [place.path for place in differences(*responses)]
 
     assert found("kafkas", "ours") == []
     assert found("kafkas", "another") == ["member_id"]
@@ -65,10 +65,10 @@ def test_ids_are_the_same_where_both_servers_mean_the_same() -> None:
         ([("t", 0, 3)], [], ["topics.t"]),
     ],
 )
-def test_answers_are_compared_topic_by_topic_and_partition_by_partition(
+def test_responses_are_compared_topic_by_topic_and_partition_by_partition(
     kafkas: list[tuple[str, int, int]], ours: list[tuple[str, int, int]], expected: list[str]
 ) -> None:
-    answers = [
+    responses = [
         plain(
             Message(
                 topics=[
@@ -84,5 +84,5 @@ def test_answers_are_compared_topic_by_topic_and_partition_by_partition(
         )
         for side, one in ((KAFKA, kafkas), (OURS, ours))
     ]
-    assert [place.path for place in differences(*answers)] == expected
+    assert [place.path for place in differences(*responses)] == expected
     assert ApiKey.Metadata in WEIGHTS

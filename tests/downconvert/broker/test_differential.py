@@ -1,8 +1,8 @@
-"""The same fetches to Kafka 3.9.1 and to this broker, over the same files: equal answers.
+"""The same fetches to Kafka 3.9.1 and to this broker, over the same files: equal responses.
 
 The directories are those of real brokers: compacted, with transactions, of every format and codec.
-From Fetch version 4 on answers are equal to the byte. Below, where both convert, records are equal;
-what Kafka gets wrong there is listed, and nothing else may differ.
+From Fetch version 4 on responses are equal to the byte. Below, where both convert, records are
+equal; what Kafka gets wrong there is listed, and nothing else may differ.
 
 Not here: what needs no other broker to be seen (test_fetch.py, test_list_offsets.py)."""
 
@@ -69,7 +69,7 @@ DIFFERENCES_OF_3: Final = {
     "records come twice",
     "only filler, where there are records",
     # It promises the size of what is on disk, cuts off what becomes larger, and sends one segment.
-    "the answer ends before there is no more room",
+    "the response ends before there is no more room",
 }
 DIFFERENCES_BEFORE_3: Final = DIFFERENCES_OF_3 | {"nothing, where a batch is too large"}
 
@@ -166,20 +166,20 @@ def fetch(
     total: int = MAX,
     committed: bool = False,
 ) -> tuple[Message, Message]:
-    """Kafka's answer for a partition, and ours."""
+    """Kafka's response for a partition, and ours."""
     partition = Message(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     asked = Message(topic=topic, topic_id=pair.topic_id(topic), partitions=[partition])
     body = Message(replica_id=-1, max_bytes=total, isolation_level=int(committed), topics=[asked])
-    answers = (ask_one(ApiKey.Fetch, version, body) for ask_one in (pair.kafka, pair.ours))
-    kafka, ours = (answer.responses[0].partitions[0] for answer in answers)
+    responses = (ask_one(ApiKey.Fetch, version, body) for ask_one in (pair.kafka, pair.ours))
+    kafka, ours = (response.responses[0].partitions[0] for response in responses)
     return kafka, ours
 
 
-def records_of(answer: Message) -> list[Record]:
+def records_of(response: Message) -> list[Record]:
     """The whole records, up to where something is no record."""
     found: list[Record] = []
     with suppress(RecordsError):
-        found.extend(read(MemoryRecords(bytes(answer.records or b""))))
+        found.extend(read(MemoryRecords(bytes(response.records or b""))))
     return found
 
 
@@ -218,10 +218,10 @@ def test_unconverted_records_are_equal_to_the_byte(pair: Pair, version: int) -> 
             same(kafka, ours, *OFFSETS, "error_code", "preferred_read_replica")
 
 
-def begins_with_nothing_for(offset: int, answer: Message, *, committed: bool) -> bool:
+def begins_with_nothing_for(offset: int, response: Message, *, committed: bool) -> bool:
     """Whether Kafka sends a batch first that has no record at or behind the offset, and no marker
     for a client that needs those."""
-    records = MemoryRecords(answer.records or b"")
+    records = MemoryRecords(response.records or b"")
     first = next(records.batches(), None)
     if first is None or first.magic < V2:
         return False
@@ -243,8 +243,8 @@ def test_converted_records_are_the_same_records(pair: Pair, version: int) -> Non
                 continue
             same(kafka, ours, "error_code", "high_watermark")
             theirs, own = (
-                [one for one in records_of(answer) if one.offset >= offset]
-                for answer in (kafka, ours)
+                [one for one in records_of(response) if one.offset >= offset]
+                for response in (kafka, ours)
             )
             if theirs != own:
                 differences.add(difference(theirs, own, len(kafka.records or b"")))
@@ -252,7 +252,7 @@ def test_converted_records_are_the_same_records(pair: Pair, version: int) -> Non
 
 
 def difference(theirs: list[Record], own: list[Record], size: int) -> str:
-    """The differences between Kafka's answer and ours, in words."""
+    """The differences between Kafka's response and ours, in words."""
     offsets = [one.offset for one in theirs]
     once = list(dict.fromkeys(offsets))
     if len(once) < len(offsets):
@@ -261,7 +261,7 @@ def difference(theirs: list[Record], own: list[Record], size: int) -> str:
     assert own[: len(theirs)] == theirs
     assert len(own) > len(theirs)
     if theirs:
-        return "the answer ends before there is no more room"
+        return "the response ends before there is no more room"
     return "only filler, where there are records" if size else "nothing, where a batch is too large"
 
 
@@ -280,7 +280,7 @@ def test_an_unknown_topic_or_partition_has_the_same_error(pair: Pair) -> None:
             assert ours.records == b""
 
 
-def test_limits_of_a_whole_answer_are_kept_the_same_way(pair: Pair) -> None:
+def test_limits_of_a_whole_response_are_kept_the_same_way(pair: Pair) -> None:
     """From version 3 on: the first batch comes whole, what follows only where it fits."""
     topics = ["none-ct", "large-gzip", "gzip-lat", "rolled"]
     for version, total, each in product(
@@ -305,7 +305,7 @@ def test_limits_of_a_whole_answer_are_kept_the_same_way(pair: Pair) -> None:
         assert ours == kafka
 
 
-def test_a_session_answers_the_same_partitions_all_along(pair: Pair) -> None:
+def test_a_session_responses_the_same_partitions_all_along(pair: Pair) -> None:
     """Each broker has a session of its own; both see the same requests."""
     said = [session(ask_one, pair) for ask_one in (pair.kafka, pair.ours)]
     assert said[0] == said[1]
@@ -313,7 +313,7 @@ def test_a_session_answers_the_same_partitions_all_along(pair: Pair) -> None:
 
 
 def session(ask_one: Ask, pair: Pair) -> list[object]:
-    """The answers to a session's requests, without its id."""
+    """The responses to a session's requests, without its id."""
     said: list[object] = []
     id_, epoch = 0, 0
 
@@ -334,16 +334,16 @@ def session(ask_one: Ask, pair: Pair) -> list[object]:
             ],
             forgotten_topics_data=[Message(topic=topic, partitions=[0]) for topic in forgotten],
         )
-        answer = ask_one(ApiKey.Fetch, 11, body)
-        if not answer.error_code:
-            id_, epoch = answer.session_id, epoch + 1
+        response = ask_one(ApiKey.Fetch, 11, body)
+        if not response.error_code:
+            id_, epoch = response.session_id, epoch + 1
         said.append(
             (
-                answer.error_code,
-                bool(answer.session_id),
+                response.error_code,
+                bool(response.session_id),
                 sorted(
                     (topic.topic, one.error_code, one.high_watermark, len(one.records or b""))
-                    for topic in answer.responses
+                    for topic in response.responses
                     for one in topic.partitions
                 ),
             )

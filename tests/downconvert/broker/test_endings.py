@@ -12,7 +12,7 @@ def test_the_labels_stay_as_they_are() -> None:
         ("REFUSED", "refused"),
         ("LOGIN", "failed_login"),
         ("EXPIRED", "session_expired"),
-        ("ANSWER", "unfinished_answer"),
+        ("RESPONSE", "unfinished_answer"),
         ("STOPPED", "server_stopped"),
         ("DEFECT", "defect"),
     ]

@@ -7,7 +7,7 @@ from downconvert.broker.owner import Owner
 from downconvert.protocol.requests import Request, RequestHeader
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .asking import answer, someone
+from .asking import response_of, someone
 
 HEADER = RequestHeader(ApiKey.Heartbeat, 0, 7, None, 0)
 
@@ -16,16 +16,16 @@ def exchange(done: list[Exchange]) -> Exchange:
     return Exchange(someone(), Request(HEADER, Message(), 10), 0.0, done.append)
 
 
-def test_an_answer_is_there_when_the_exchange_is_done() -> None:
+def test_a_response_is_there_when_the_exchange_is_done() -> None:
     done: list[Exchange] = []
     one = exchange(done)
     assert not one.is_done
     one.reply(Message(error_code=25))
     assert (done, one.is_done, one.close_after_reply) == ([one], True, False)
-    assert answer(one).error_code == 25
+    assert response_of(one).error_code == 25
 
 
-def test_nothing_may_be_the_answer_and_so_may_hanging_up() -> None:
+def test_nothing_may_be_the_response_and_so_may_hanging_up() -> None:
     done: list[Exchange] = []
     silent, rude = exchange(done), exchange(done)
     silent.reply_nothing()
@@ -39,7 +39,7 @@ def test_nothing_may_be_the_answer_and_so_may_hanging_up() -> None:
     )
 
 
-def test_a_second_answer_is_a_defect() -> None:
+def test_a_second_response_is_a_defect() -> None:
     one = exchange([])
     one.reply_nothing()
     with pytest.raises(AssertionError, match="answered twice"):
@@ -63,7 +63,7 @@ def test_a_defect_in_a_step_ends_its_own_exchange(caplog: pytest.LogCaptureFixtu
         pass
     assert done == [bad, good]
     assert (bad.close_after_reply, type(bad.defect)) == (True, ValueError)
-    assert answer(good).error_code == 25
+    assert response_of(good).error_code == 25
     (record,) = caplog.records
     assert record.exc_info
     assert record.getMessage() == "a defect: Heartbeat of 127.0.0.1 is not answered"

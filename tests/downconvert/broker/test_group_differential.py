@@ -1,4 +1,4 @@
-"""The same members, commits and questions to Kafka 3.9.1 and to this broker: equal answers.
+"""The same members, commits and questions to Kafka 3.9.1 and to this broker: equal responses.
 
 Not here: what is said (group_conversations.py), what takes time (timeouts), which is told a clock
 (test_group.py)."""
@@ -58,7 +58,7 @@ def _ours(path: Path) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("say", SAID, ids=lambda say: say.__name__)
-def test_groups_get_kafkas_answers(
+def test_groups_get_kafkas_responses(
     addresses: list[tuple[str, int]], say: Callable[[Told], None]
 ) -> None:
     pair = [Told(address) for address in addresses]
@@ -67,7 +67,7 @@ def test_groups_get_kafkas_answers(
             say(one)
         finally:
             one.close()
-    theirs, ours = (one.answers for one in pair)
+    theirs, ours = (one.responses for one in pair)
     for expected, found in zip(theirs, ours, strict=True):
         assert found == expected
 

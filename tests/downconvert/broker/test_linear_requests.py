@@ -22,7 +22,7 @@ from downconvert.internal_topics.transaction import Transaction
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .asking import answer, ask, begin
+from .asking import ask, begin, response_of
 from .groups.test_joining import new_group
 from .writable import writable_broker
 
@@ -46,11 +46,11 @@ def quickly(work: Callable[[], object]) -> object:
 
 
 def worked_on(broker: Broker, api: ApiKey, version: int, body: Message) -> Message:
-    """The answer to a request that is worked on in turns."""
+    """The response to a request that is worked on in turns."""
     exchange = begin(broker, api, version, SimpleNamespace(**vars(body)))
     while not exchange.is_done:
         broker.tick(0.0)
-    return answer(exchange)
+    return response_of(exchange)
 
 
 @pytest.mark.parametrize("filters", ["state_filters", "producer_id_filters"])

@@ -44,15 +44,15 @@ def test_pipelined_requests_above_a_rate_are_answered_late_in_order_and_all(
             talk.socket.sendall(5 * (len(made).to_bytes(LENGTH_SIZE) + made))
             found = []
             for _ in range(5):
-                answer = parsed(ApiKey.Produce, 8, talk.receive())
-                found.append(answer.responses[0].partition_responses[0].base_offset)
+                response = parsed(ApiKey.Produce, 8, talk.receive())
+                found.append(response.responses[0].partition_responses[0].base_offset)
                 if len(found) == 1:
                     assert other.is_served()  # nobody else waits
             assert found == list(range(5))
             assert time.monotonic() - started > (5 * 9_000 - 20_000 - 2 * 9_000) / 20_000
 
 
-def test_a_produce_without_an_answer_counts_towards_the_rate(tmp_path: Path) -> None:
+def test_a_produce_without_a_response_counts_towards_the_rate(tmp_path: Path) -> None:
     with serving(tmp_path) as (broker, server):
         broker.guard = guard_of(None, Access(producer_byte_rate=20_000.0))
         with Talk(server.address) as talk:
@@ -77,15 +77,15 @@ def test_a_session_goes_on_in_a_topic_of_the_same_name(tmp_path: Path, made: int
         make_anew(talk)
         for _ in range(made):
             produced(talk, batch())
-        answer = talk.ask(ApiKey.Fetch, 11, fetch(1, session=(id_, 2), nothing=True))
-        assert answer.error_code == 0
-        found = {one.error_code for topic in answer.responses for one in topic.partitions}
+        response = talk.ask(ApiKey.Fetch, 11, fetch(1, session=(id_, 2), nothing=True))
+        assert response.error_code == 0
+        found = {one.error_code for topic in response.responses for one in topic.partitions}
         if made == 0:
             assert found == {OUT_OF_RANGE}
         elif made == 1:
             assert found <= {0}
         else:
-            assert offsets_in(answer) == [1]
+            assert offsets_in(response) == [1]
 
 
 # --- new members, and the size of a group
@@ -160,8 +160,8 @@ def test_a_cached_conversion_is_not_sent_once_conversion_is_switched_off(tmp_pat
         def switch(value: str) -> None:
             config = Message(name="message.downconversion.enable", value=value, config_operation=0)
             asked = Message(resource_type=2, resource_name=TOPIC, configs=[config])
-            answer = talk.ask(ApiKey.IncrementalAlterConfigs, 0, Message(resources=[asked]))
-            assert answer.responses[0].error_code == 0
+            response = talk.ask(ApiKey.IncrementalAlterConfigs, 0, Message(resources=[asked]))
+            assert response.responses[0].error_code == 0
 
         switch("false")
         assert partition_of(talk.ask(ApiKey.Fetch, 3, fetch(0))).error_code == UNSUPPORTED

@@ -178,8 +178,8 @@ def test_offsets_of_a_transaction_do_not_count_in_a_topic_that_was_made_anew(
         offset = Message(partition_index=0, committed_offset=7, committed_metadata="")
         topics = [Message(name=TOPIC, partitions=[offset])]
         body = Message(**names, group_id="g", topics=topics)
-        answer = talk.ask(ApiKey.TxnOffsetCommit, 1, body)
-        assert not answer.topics[0].partitions[0].error_code
+        response = talk.ask(ApiKey.TxnOffsetCommit, 1, body)
+        assert not response.topics[0].partitions[0].error_code
         make_anew(talk)
         assert end_transaction(talk, who) == 0
         assert fetched_offset(talk) == -1
@@ -190,8 +190,8 @@ def test_offsets_of_a_transaction_do_not_count_in_a_topic_that_was_made_anew(
 
 def fetched_offset(talk: Talk) -> int:
     body = Message(group_id="g", topics=[Message(name=TOPIC, partition_indexes=[0])])
-    answer = talk.ask(ApiKey.OffsetFetch, 5, body)
-    found: int = answer.topics[0].partitions[0].committed_offset
+    response = talk.ask(ApiKey.OffsetFetch, 5, body)
+    found: int = response.topics[0].partitions[0].committed_offset
     return found
 
 
@@ -200,8 +200,8 @@ def test_a_producer_goes_on_after_all_of_its_records_were_deleted_and_a_restart(
 ) -> None:
     def send(talk: Talk, sequence: int) -> int:
         sent = batch(producer_id=7, producer_epoch=0, base_sequence=sequence)
-        answer = talk.ask(ApiKey.Produce, 8, produce(sent))
-        code: int = answer.responses[0].partition_responses[0].error_code
+        response = talk.ask(ApiKey.Produce, 8, produce(sent))
+        code: int = response.responses[0].partition_responses[0].error_code
         return code
 
     with serving(tmp_path) as (_, server), Talk(server.address) as talk:
@@ -221,8 +221,8 @@ def test_a_search_by_time_finds_no_deleted_record(tmp_path: Path, timestamp: int
         delete_records(talk, 2)
         asked = Message(partition_index=0, timestamp=timestamp, current_leader_epoch=-1)
         topics = [Message(name=TOPIC, partitions=[asked])]
-        answer = talk.ask(ApiKey.ListOffsets, 7, Message(replica_id=-1, topics=topics))
-        (found,) = answer.topics[0].partitions
+        response = talk.ask(ApiKey.ListOffsets, 7, Message(replica_id=-1, topics=topics))
+        (found,) = response.topics[0].partitions
         assert (found.error_code, found.offset, found.timestamp) == (0, 2, 300)
 
 
@@ -247,8 +247,8 @@ def test_a_fetch_that_waits_at_an_end_that_is_cut_gets_the_records_written_anew(
             time.sleep(0.1)
             other.writer.truncate_to(5)
             other.writer.append(logs.batch(5, size=77))
-            answer = parsed(ApiKey.Fetch, 11, talk.receive())
-            assert partition_of(answer).error_code == OUT_OF_RANGE
+            response = parsed(ApiKey.Fetch, 11, talk.receive())
+            assert partition_of(response).error_code == OUT_OF_RANGE
             again = talk.ask(ApiKey.Fetch, 11, fetch(5))
             (record,) = read(MemoryRecords(bytes(partition_of(again).records)))
             assert (record.offset, len(record.value or b"")) == (5, 77)

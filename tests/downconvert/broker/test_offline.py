@@ -32,22 +32,22 @@ def produced(broker: Broker, index: int) -> ErrorCode:
             )
         ],
     )
-    answer = ask(broker, ApiKey.Produce, 8, body)
-    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+    response = ask(broker, ApiKey.Produce, 8, body)
+    return ErrorCode(response.responses[0].partition_responses[0].error_code)
 
 
 def fetched(broker: Broker, index: int) -> ErrorCode:
     one = Message(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
     body = Message(max_wait_ms=0, min_bytes=0, topics=[Message(topic=TOPIC, partitions=[one])])
-    answer = ask(broker, ApiKey.Fetch, 11, body)
-    return ErrorCode(answer.responses[0].partitions[0].error_code)
+    response = ask(broker, ApiKey.Fetch, 11, body)
+    return ErrorCode(response.responses[0].partitions[0].error_code)
 
 
 def described(broker: Broker) -> dict[int, tuple[Any, ...]]:
-    answer = ask(broker, ApiKey.Metadata, 9, Message(topics=[Message(name=TOPIC)]))
+    response = ask(broker, ApiKey.Metadata, 9, Message(topics=[Message(name=TOPIC)]))
     return {
         one.partition_index: (one.error_code, one.leader_id, list(one.offline_replicas))
-        for one in answer.topics[0].partitions
+        for one in response.topics[0].partitions
     }
 
 
@@ -77,8 +77,8 @@ def test_a_bad_partition_is_offline_and_the_broker_serves_the_others(
             topics=[Message(name=TOPIC, partitions=[Message(partition_index=1, offset=-1)])],
             timeout_ms=1000,
         )
-        answer = ask(broker, ApiKey.DeleteRecords, 1, body)
-        code = answer.topics[0].partitions[0].error_code
+        response = ask(broker, ApiKey.DeleteRecords, 1, body)
+        code = response.topics[0].partitions[0].error_code
         assert code == ErrorCode.KAFKA_STORAGE_ERROR
         broker.topics.delete(TOPIC)  # a way to be rid of it
         assert not [path for path in tmp_path.iterdir() if path.is_dir()]
@@ -110,8 +110,8 @@ def test_after_a_failed_sync_all_partitions_are_offline(tmp_path: Path) -> None:
             assert produced(broker, index) is ErrorCode.KAFKA_STORAGE_ERROR
             assert fetched(broker, index) is ErrorCode.KAFKA_STORAGE_ERROR
             assert described(broker)[index] == (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node])
-        answer = ask(broker, ApiKey.DescribeLogDirs, 1, Message(topics=None))
-        assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        response = ask(broker, ApiKey.DescribeLogDirs, 1, Message(topics=None))
+        assert response.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_topic_is_deleted_on_a_full_disk_and_its_settings_are_not_the_next_ones(
@@ -124,8 +124,8 @@ def test_a_topic_is_deleted_on_a_full_disk_and_its_settings_are_not_the_next_one
         assert produced(broker, 0) is not ErrorCode.KAFKA_STORAGE_ERROR
         disk.fill(is_full=True)
         body = Message(topic_names=[TOPIC], timeout_ms=1000)
-        answer = ask(broker, ApiKey.DeleteTopics, 1, body, client=someone())
-        assert answer.responses[0].error_code == ErrorCode.NONE
+        response = ask(broker, ApiKey.DeleteTopics, 1, body, client=someone())
+        assert response.responses[0].error_code == ErrorCode.NONE
         assert TOPIC not in broker.topics
         disk.fill(is_full=False)
         assert broker.topics.create(TOPIC, 1, {}, 1).config == {}
@@ -207,7 +207,7 @@ def test_a_bad_partition_does_not_stop_a_broker(
         assert fetched(broker, 0) is ErrorCode.NONE
         if writable:
             assert produced(broker, 0) is ErrorCode.NONE
-        fetched(broker, 1)  # has an answer
+        fetched(broker, 1)  # has a response
         described(broker)
 
 

@@ -61,7 +61,7 @@ def bytes_of(records: FileRecords) -> memoryview:
 
 
 def fetch(leader: Partition, follower: Partition) -> None:
-    """One fetch of the follower: the answer has the high watermark of before it."""
+    """One fetch of the follower: the response has the high watermark of before it."""
     high_watermark, offset = leader.high_watermark, follower.end_offset
     records = leader.read(offset, 1 << 20, leader.bound(FOLLOWER))
     leader.follower_fetched(FOLLOWER, offset, 0.0)
@@ -85,7 +85,7 @@ def test_one_record_is_committed_in_four_steps(replicas: tuple[Partition, Partit
     fetch(leader, follower)
     assert state(leader, follower) == (1, 0, 1, 0)
     assert leader.bound() == 0  # nobody may read it yet
-    # The follower says that it has it; the answer still says what was so before.
+    # The follower says that it has it; the response still says what was so before.
     fetch(leader, follower)
     assert state(leader, follower) == (1, 1, 1, 0)
     fetch(leader, follower)

@@ -1,4 +1,4 @@
-"""The same produce requests to Kafka 3.9.1 and to this broker: equal answers, equal logs.
+"""The same produce requests to Kafka 3.9.1 and to this broker: equal responses, equal logs.
 
 Where the two differ on purpose it is said in REASONS.
 
@@ -199,9 +199,9 @@ def request(topic: str, data: bytes, acks: int = -1) -> Message:
     return Message(acks=acks, timeout_ms=1000, topic_data=topics)
 
 
-def said(answer: Message) -> tuple[Any, ...]:
-    """The fields of an answer, without the error's text."""
-    (topic,) = answer.responses
+def said(response: Message) -> tuple[Any, ...]:
+    """The fields of a response, without the error's text."""
+    (topic,) = response.responses
     (one,) = topic.partition_responses
     return (
         ErrorCode(one.error_code).name,
@@ -236,7 +236,7 @@ def kept(log: Log, *, with_times: bool) -> list[tuple[Any, ...]]:
     return headers + records
 
 
-def test_our_answers_and_records_equal_kafkas(tmp_path: Path) -> None:
+def test_our_responses_and_records_equal_kafkas(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     kafkas = tmp_path / "kafka"
     with running(log_dir=kafkas) as server, writable_broker(tmp_path / "ours") as broker:

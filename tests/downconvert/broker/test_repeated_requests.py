@@ -1,7 +1,7 @@
 """A repeated request is answered as a new one, whatever has changed since it was sent before.
 
 A connection sends the same bytes again and again. In between, a topic, its log, its leader, its
-settings or the client's rights change. Each answer is compared with that to a connection that is
+settings or the client's rights change. Each response is compared with that to a connection that is
 new, and whose client id the broker has never seen: nothing is known about its request.
 
 Not here: which requests are remembered (protocol/test_known_requests.py), threads (network)."""
@@ -178,7 +178,7 @@ class Changing:
 
 
 def answered(changing: Changing, client: Client, data: bytes) -> bytes | str:
-    """The bytes of an answer, or the reason for none."""
+    """The bytes of a response, or the reason for none."""
     broker, client.access = changing.broker, changing.access
     try:
         exchange = broker.handle(client, memoryview(bytearray(data)), changing.now)

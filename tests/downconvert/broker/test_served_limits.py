@@ -79,7 +79,7 @@ def test_a_client_that_is_idle_for_too_long_is_disconnected(tmp_path: Path) -> N
         assert talk.has_ended()
 
 
-def test_a_client_that_waits_for_an_answer_is_not_idle(tmp_path: Path) -> None:
+def test_a_client_that_waits_for_a_response_is_not_idle(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(idle=1.0)) as server, Talk(server.address) as talk:
         talk.send(ApiKey.Fetch, 2, fetch(offset=30, wait=2500))
         talk.send(*API_VERSIONS)  # at once: this client may rest longer than it may be idle
@@ -132,7 +132,7 @@ def test_a_client_that_does_not_read_delays_no_other_client(tmp_path: Path) -> N
         with Talk(server.address) as other:
             assert fetched(other, 2)
             assert fetched(other, 4)
-        for talk in slow:  # and gets its answer, once it does; of what several ask for, a turn's
+        for talk in slow:  # and gets its response, once it does; of what several ask for, a turn's
             assert len(talk.receive()) > MiB // 2
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers over real sockets, from the first to the last."""
+"""Requests and responses over real sockets, from the first to the last."""
 
 import logging
 import select
@@ -28,7 +28,7 @@ def test_records_are_served_as_they_are_and_converted(server: Server, version: i
             assert fetched(talk, version)[-1] == 29
 
 
-def test_answers_have_the_order_of_their_requests(server: Server) -> None:
+def test_responses_have_the_order_of_their_requests(server: Server) -> None:
     with Talk(server.address) as talk:
         for _ in range(20):
             talk.send(ApiKey.Fetch, 2, fetch())
@@ -144,7 +144,7 @@ def test_stopping_finishes_open_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_stopping_answers_waiting_requests(version: int, tmp_path: Path) -> None:
+def test_stopping_responses_waiting_requests(version: int, tmp_path: Path) -> None:
     limits = Limits(stop=SECONDS)
     with serving(tmp_path, limits=limits) as server, Talk(server.address) as talk:
         talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=1_000))

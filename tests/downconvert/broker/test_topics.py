@@ -67,8 +67,8 @@ def test_topics_are_listed_while_others_come_and_go(tmp_path: Path) -> None:
         with ThreadPoolExecutor(3) as pool:
             running = [pool.submit(come_and_go, name) for name in ("a", "z")]
             while not all(one.done() for one in running):
-                answer = ask(broker, ApiKey.Metadata, 9, Message(topics=None))
-                assert "stays" in {topic.name for topic in answer.topics}
+                response = ask(broker, ApiKey.Metadata, 9, Message(topics=None))
+                assert "stays" in {topic.name for topic in response.topics}
                 ask(broker, ApiKey.DescribeLogDirs, 1, Message(topics=None))
             for one in running:
                 one.result()

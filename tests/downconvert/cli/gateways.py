@@ -62,8 +62,8 @@ def gateway(port: int, *options: object, listen: bool = True) -> Iterator[Runnin
 
 def produce(running: Running) -> int:
     """The error code that an old producer gets."""
-    answer = running.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
-    code: int = answer.responses[0].partition_responses[0].error_code
+    response = running.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
+    code: int = response.responses[0].partition_responses[0].error_code
     return code
 
 

@@ -178,10 +178,10 @@ def test_a_broker_of_kafka_with_tls_and_users_is_judged(
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("response", "words"),
     [
         (b"", "closed the connection"),
-        (b"\xff\xff\xff\xff", "an answer of -1 bytes"),
+        (b"\xff\xff\xff\xff", "a response of -1 bytes"),
         (b"\x7f\xff\xff\xff", "bytes"),
         (b"\0\0\0\4\0\0\0\x63", "another request"),
         (b"\0\0\0\x0a\0\0\0\1\0\0\x7f\xff\xff\xff", "cannot be read"),
@@ -191,12 +191,12 @@ def test_a_broker_of_kafka_with_tls_and_users_is_judged(
     ids=["closed", "negative", "huge", "another", "count", "no versions", "alert"],
 )
 def test_a_server_that_is_not_a_broker_cannot_be_judged(
-    command: Command, answer: bytes, words: str
+    command: Command, response: bytes, words: str
 ) -> None:
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(1000)
-            self.request.sendall(answer)
+            self.request.sendall(response)
 
     with ThreadingTCPServer((LOOPBACK, 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -31,8 +31,8 @@ def test_it_prints_the_address_and_serves_the_oldest_clients(
 ) -> None:
     with gateway(port, *options) as running:
         assert produce(running) == 0
-        answer = running.ask(ApiKey.Fetch, 0, fetch_body(0))
-        assert values_of(answer.responses[0].partitions[0]) == [b"a"]
+        response = running.ask(ApiKey.Fetch, 0, fetch_body(0))
+        assert values_of(response.responses[0].partitions[0]) == [b"a"]
         ready = running.ready()
         if options:
             assert json.loads(ready)["ready"]
@@ -107,8 +107,8 @@ def test_settings_are_read_again_for_later_connections(port: int, tmp_path: Path
         running.process.send_signal(signal.SIGHUP)
         wait_for_line(running, "read again")
         body = produce_body(message_set(0, b"a"))
-        answer = before.ask(ApiKey.Produce, 0, body)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        response = before.ask(ApiKey.Produce, 0, body)
+        assert response.responses[0].partition_responses[0].error_code == 0
         assert produce(running) == DENIED
         file.write_text("= 1")
         running.process.send_signal(signal.SIGHUP)
@@ -275,7 +275,7 @@ def test_brokers_follow_the_port_that_the_system_chose(port: int, workers: str) 
         process.communicate()
 
 
-def test_a_report_states_why_no_gateway_answers(command: Command) -> None:
+def test_a_report_states_why_no_gateway_responses(command: Command) -> None:
     ran = command("gateway", "--report", f"{LOOPBACK}:1")
     assert "Connection refused; is a gateway running there" in one_line(ran.err)
     assert "urlopen" not in ran.err

@@ -148,8 +148,8 @@ def test_old_versions_of_requests_are_in_the_audit_too(audited: Audited) -> None
         topic = Message(
             name="old", num_partitions=1, replication_factor=1, assignments=[], configs=[]
         )
-        answer = client.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
-        assert answer.topics[0].error_code == 0
+        response = client.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
+        assert response.topics[0].error_code == 0
     (line,) = audited.lines("changed")
     assert line["resources"] == [{"kind": "topic", "name": "old", "error": "NONE"}]
 

@@ -42,13 +42,13 @@ class Several:
     def produce(self, name: str) -> int:
         """The error code that an old producer gets."""
         body = produce_body(message_set(0, name.encode()))
-        answer = self.ask(name, ApiKey.Produce, 0, body)
-        code: int = answer.responses[0].partition_responses[0].error_code
+        response = self.ask(name, ApiKey.Produce, 0, body)
+        code: int = response.responses[0].partition_responses[0].error_code
         return code
 
     def page(self, path: str) -> str:
-        with urlopen(f"http://{self.http}{path}", timeout=TIMEOUT) as answer:
-            text: str = answer.read().decode()
+        with urlopen(f"http://{self.http}{path}", timeout=TIMEOUT) as response:
+            text: str = response.read().decode()
         return text
 
     def line(self) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def test_an_old_client_of_each_cluster_reads_what_it_wrote_there(
         assert {served.line()["cluster"] for _ in NAMES} == set(NAMES)
         for name in NAMES:
             assert served.produce(name) == 0
-            answer = served.ask(name, ApiKey.Fetch, 0, fetch_body(0))
-            assert values_of(answer.responses[0].partitions[0]) == [name.encode()]
+            response = served.ask(name, ApiKey.Fetch, 0, fetch_body(0))
+            assert values_of(response.responses[0].partitions[0]) == [name.encode()]
         served.ask("west", ApiKey.CreateTopics, 0, new_topic("of-west"))
 
         metrics = served.page("/metrics").splitlines()

@@ -39,8 +39,8 @@ class Limited:
     def log_in(self, client: Wire, user: str = "ann") -> None:
         client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
         token = f"\0{user}\0secret".encode()
-        answer = client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
-        assert answer.error_code == 0
+        response = client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
+        assert response.error_code == 0
 
     def metric(self, line: str) -> float:
         with urlopen(f"{self._http}/metrics") as page:
@@ -76,8 +76,8 @@ def test_a_principal_has_as_many_connections_as_its_rule_allows(port: int, tmp_p
             served.log_in(client)
         with Wire(served.running.address) as third:
             served.log_in(third)  # its password is right
-            answer = third.ask(ApiKey.ApiVersions, 0, Message())
-            assert answer.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            response = third.ask(ApiKey.ApiVersions, 0, Message())
+            assert response.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
             assert third.has_ended()
         with Wire(served.running.address) as fourth:  # it does not ask for versions
             served.log_in(fourth)
@@ -162,8 +162,8 @@ def test_requests_beyond_the_request_time_are_answered_and_then_delayed(
             assert slowed == pytest.approx(throttled / 1000, rel=0.1, abs=0.1)
         with Wire(served.running.address) as other:
             served.log_in(other, "bob")
-            answer = other.ask(ApiKey.Produce, 1, NO_RECORDS)
-            assert answer.throttle_time_ms == 0
+            response = other.ask(ApiKey.Produce, 1, NO_RECORDS)
+            assert response.throttle_time_ms == 0
 
 
 def test_a_real_client_reports_the_refusal_and_connects_when_there_is_room(

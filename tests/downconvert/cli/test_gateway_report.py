@@ -31,8 +31,8 @@ def observed(port: int) -> Iterator[tuple[Running, str]]:
 
 
 def got(url: str) -> str:
-    with urlopen(url, timeout=TIMEOUT) as answer:
-        text: str = answer.read().decode()
+    with urlopen(url, timeout=TIMEOUT) as response:
+        text: str = response.read().decode()
     return text
 
 

@@ -135,10 +135,10 @@ def test_two_lines_say_where_clients_connect(
 
 
 def test_each_line_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    def answer() -> None:
+    def response() -> None:
         Fake.made[0].unready = []
 
-    Fake.hooks = [answer, *[lambda: None] * 5]
+    Fake.hooks = [response, *[lambda: None] * 5]
     run({ONLY: CONFIG})
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert not Fake.hooks

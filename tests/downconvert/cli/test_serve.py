@@ -65,8 +65,8 @@ def stopped(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tup
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_directory_is_served_until_it_is_stopped(log_dir: Path, number: int) -> None:
     with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
-        answer = talk.ask(ApiKey.Fetch, 0, fetch())
-        assert answer.responses[0].partitions[0].high_watermark == 10
+        response = talk.ask(ApiKey.Fetch, 0, fetch())
+        assert response.responses[0].partitions[0].high_watermark == 10
         assert stopped(process, number)[0] == 0
 
 
@@ -102,8 +102,8 @@ def test_a_directory_that_is_written_to_is_followed(log_dir: Path) -> None:
     with served(log_dir, "--follow") as (process, ready), Talk(address(ready)) as talk:
         with (log_dir / f"{TOPIC}-0" / "00000000000000000000.log").open("ab") as log:
             log.write(logs.batch(*range(10, 20)))
-        answer = talk.ask(ApiKey.Fetch, 4, fetch(offset=10, wait=30_000))
-        assert answer.responses[0].partitions[0].records
+        response = talk.ask(ApiKey.Fetch, 4, fetch(offset=10, wait=30_000))
+        assert response.responses[0].partitions[0].records
         stopped(process)
 
 
@@ -240,8 +240,8 @@ def test_a_full_disk_is_reported_topics_can_be_deleted_and_the_end_is_clean(
     assert err.splitlines()[-1].startswith("downconvert: no space left on the device for")
     assert not (log_dir / ".kafka_cleanshutdown").exists()
     with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
-        answer = talk.ask(ApiKey.Fetch, 4, fetch())
-        assert answer.responses[0].partitions[0].high_watermark == 10
+        response = talk.ask(ApiKey.Fetch, 4, fetch())
+        assert response.responses[0].partitions[0].high_watermark == 10
         assert stopped(process)[0] == 0
 
 
@@ -250,8 +250,8 @@ def test_one_bad_partition_is_reported_and_the_others_are_served(log_dir: Path) 
     bad.mkdir()
     os.mkfifo(bad / "00000000000000000000.log")
     with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
-        answer = talk.ask(ApiKey.Fetch, 4, fetch())
-        assert answer.responses[0].partitions[0].high_watermark == 10
+        response = talk.ask(ApiKey.Fetch, 4, fetch())
+        assert response.responses[0].partitions[0].high_watermark == 10
         code, err = stopped(process)
     assert code == 0
     assert f"{TOPIC}-1 is offline" in err

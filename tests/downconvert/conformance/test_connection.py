@@ -1,4 +1,4 @@
-"""Answers that a connection takes, and those that it does not wait for."""
+"""Responses that a connection takes, and those that it does not wait for."""
 
 import threading
 import time
@@ -17,14 +17,14 @@ TIMEOUT = 0.3  # seconds
 
 
 @contextmanager
-def broker(answer: Callable[[socket], None]) -> Iterator[Connection]:
+def broker(response: Callable[[socket], None]) -> Iterator[Connection]:
     """A connection to a server that answers the first request so."""
 
     def serve(listener: socket) -> None:
         client, _ = listener.accept()
         with client, suppress(OSError):
             client.recv(4096)
-            answer(client)
+            response(client)
 
     with create_server((LOOPBACK, 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,))
@@ -44,15 +44,15 @@ def drip(client: socket) -> None:
         time.sleep(TIMEOUT / 10)
 
 
-def test_an_answer_that_comes_byte_by_byte_has_no_longer_time_than_another(
+def test_a_response_that_comes_byte_by_byte_has_no_longer_time_than_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "TIMEOUT", TIMEOUT)
-    with broker(drip) as connected, pytest.raises(SilentError, match="no answer within"):
+    with broker(drip) as connected, pytest.raises(SilentError, match="no response within"):
         ask(connected)
 
 
-def test_an_answer_is_taken_in_pieces() -> None:
+def test_a_response_is_taken_in_pieces() -> None:
     def halves(client: socket) -> None:
         frame = (10).to_bytes(4) + (1).to_bytes(4) + bytes(6)
         client.sendall(frame[:7])
@@ -64,19 +64,19 @@ def test_an_answer_is_taken_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("response", "words"),
     [
         (b"", "it closed the connection"),
         (b"\x15\x03\x03\0", "it speaks TLS: add --tls or --ca"),
-        ((3).to_bytes(4), "an answer of 3 bytes"),
-        ((2**31 - 1).to_bytes(4), "an answer of 2147483647 bytes"),
-        ((10).to_bytes(4) + (7).to_bytes(4) + bytes(6), "an answer to another request"),
-        ((6).to_bytes(4) + (1).to_bytes(4) + bytes(2), "its answer to ApiVersions v0 cannot be"),
+        ((3).to_bytes(4), "a response of 3 bytes"),
+        ((2**31 - 1).to_bytes(4), "a response of 2147483647 bytes"),
+        ((10).to_bytes(4) + (7).to_bytes(4) + bytes(6), "a response to another request"),
+        ((6).to_bytes(4) + (1).to_bytes(4) + bytes(2), "its response to ApiVersions v0 cannot be"),
     ],
 )
-def test_an_invalid_answer_is_named(answer: bytes, words: str) -> None:
+def test_an_invalid_response_is_named(response: bytes, words: str) -> None:
     with (
-        broker(lambda client: client.sendall(answer)) as connected,
+        broker(lambda client: client.sendall(response)) as connected,
         pytest.raises(ConformanceError, match=words),
     ):
         ask(connected)

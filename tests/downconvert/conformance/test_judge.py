@@ -1,4 +1,4 @@
-"""The judge's findings in wrong answers, rule by rule."""
+"""The judge's findings in wrong responses, rule by rule."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.damage import damaged
 RECORDS = tuple(Record(n, 1000 + n, key=b"k", value=b"%d" % n) for n in range(4))
 PLAN = Plan("plain", "four records", (Batch(Codec.NONE, RECORDS),))
 WRITTEN = Written(PLAN, "t", bytes(16), ("b", 1), (0,), 200)
-Answer = Callable[[int, int, int], tuple[bytes, int]]
+Response = Callable[[int, int, int], tuple[bytes, int]]
 
 
 def log(
@@ -38,9 +38,9 @@ def log(
 class Crooked:
     """A cluster that answers one version as it is told."""
 
-    def __init__(self, version: int, answer: Answer) -> None:
+    def __init__(self, version: int, response: Response) -> None:
         self.version = version
-        self.answer = answer
+        self.response = response
         self.silent = set[int]()
 
     def offers(self, _: ApiKey) -> range:
@@ -54,14 +54,14 @@ class Crooked:
 
     def ask(self, _: ApiKey, version: int, body: Message) -> Any:
         [part] = body.topics[0].partitions
-        data, error = self.answer(version, part.fetch_offset, part.partition_max_bytes)
+        data, error = self.response(version, part.fetch_offset, part.partition_max_bytes)
         one = SimpleNamespace(error_code=error, records=data, high_watermark=4)
         return SimpleNamespace(responses=[SimpleNamespace(partitions=[one])])
 
 
-def judged(version: int, answer: Answer) -> Case:
+def judged(version: int, response: Response) -> Case:
     """Read with the limit that has room for the first batch."""
-    crooked: Any = Crooked(version, answer)
+    crooked: Any = Crooked(version, response)
     return next(case for case in cases(crooked, WRITTEN) if case.limit == "first batch")
 
 
@@ -74,7 +74,7 @@ def magic_of(version: int) -> int:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_right_answers_are_right(version: int) -> None:
+def test_right_responses_are_right(version: int) -> None:
     case = judged(version, lambda version, offset, _: (log(magic_of(version), offset), 0))
     assert not case.findings
     assert case.bytes_sent
@@ -87,7 +87,7 @@ def test_a_message_that_is_cut_off_is_right_and_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "version", "answer"),
+    ("rule", "version", "response"),
     [
         ("answer", 1, lambda _v, _o, _l: (b"", 1)),
         ("format", 1, lambda _v, offset, _l: (log(1, offset), 0)),
@@ -109,8 +109,8 @@ def test_a_message_that_is_cut_off_is_right_and_is_sent_again() -> None:
         ("codec", 9, lambda _v, offset, _l: (log(2, offset, codec=Codec.ZSTD), 0)),
     ],
 )  # fmt: skip
-def test_each_broken_rule_is_found(rule: str, version: int, answer: Answer) -> None:
-    assert rule in rules(judged(version, answer))
+def test_each_broken_rule_is_found(rule: str, version: int, response: Response) -> None:
+    assert rule in rules(judged(version, response))
 
 
 def test_a_compacted_topic_needs_only_the_last_record_of_each_key() -> None:
@@ -144,13 +144,13 @@ def test_a_broken_limit_is_found_but_one_large_message_is_allowed() -> None:
 
 
 def test_a_broker_that_hangs_up_is_judged_for_it() -> None:
-    def answer(_version: int, _offset: int, _limit: int) -> tuple[bytes, int]:
+    def response(_version: int, _offset: int, _limit: int) -> tuple[bytes, int]:
         raise ConformanceError("it closed the connection")
 
-    assert rules(judged(1, answer)) == {"answer"}
+    assert rules(judged(1, response)) == {"answer"}
 
 
-def test_a_reading_ends_however_little_each_answer_brings() -> None:
+def test_a_reading_ends_however_little_each_response_brings() -> None:
     case = judged(4, lambda _v, offset, _l: (log(2, records=(Record(offset, 1000),)), 0))
     assert "all" in rules(case) or "equal" in rules(case)
 
@@ -161,14 +161,14 @@ def test_a_bomb_takes_no_memory() -> None:
     assert "damage" in rules(judged(4, lambda _v, _o, _l: (bomb, 0)))
 
 
-def test_a_version_without_an_answer_in_time_is_asked_once() -> None:
+def test_a_version_without_a_response_in_time_is_asked_once() -> None:
     """Thirty seconds for each topic and limit would be hours."""
     asked = 0
 
     def silent(_version: int, _offset: int, _limit: int) -> tuple[bytes, int]:
         nonlocal asked
         asked += 1
-        raise SilentError("b:1: Fetch v1: no answer within 30 s")
+        raise SilentError("b:1: Fetch v1: no response within 30 s")
 
     crooked: Any = Crooked(1, silent)
     found = [*cases(crooked, WRITTEN), *cases(crooked, WRITTEN)]

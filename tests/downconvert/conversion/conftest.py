@@ -32,7 +32,7 @@ def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def whole() -> None:
-    """Answers are as long as by default."""
+    """Responses are as long as by default."""
 
 
 @pytest.fixture

@@ -25,12 +25,12 @@ def fetched(
             return found
         part = log.slice(first.position, max(fetch_size or log.size, first.size))
         lazy = LazyDownConvertRecords(part, to_magic, offset, policy)
-        answer = sent(lazy.to_send())
-        assert len(answer) == lazy.size
-        records = [each for each in read(MemoryRecords(answer)) if each.offset >= offset]
+        response = sent(lazy.to_send())
+        assert len(response) == lazy.size
+        records = [each for each in read(MemoryRecords(response)) if each.offset >= offset]
         if records:
             found += records
             offset = records[-1].offset + 1
         else:  # whoever answers reads on; untrimmed, behind a batch that ends in what is no more
-            assert not answer or not policy.trim_compressed
+            assert not response or not policy.trim_compressed
             offset = list(part.batches())[-1].last_offset + 1

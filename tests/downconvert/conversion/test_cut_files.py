@@ -74,11 +74,11 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
             assert isinstance(error, CorruptRecordsError) or good == whole
             try:
                 lazy = LazyDownConvertRecords(cut(data, cut_size, reads), 0, 0, policy)
-                answer = sent(lazy.to_send())
+                response = sent(lazy.to_send())
             except CorruptRecordsError:
                 continue
-            assert whole.startswith(answer)
-            assert lazy.damage is not None or not lazy.is_whole or answer == whole
+            assert whole.startswith(response)
+            assert lazy.damage is not None or not lazy.is_whole or response == whole
 
 
 @pytest.mark.parametrize(

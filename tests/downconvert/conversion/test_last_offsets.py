@@ -83,6 +83,6 @@ def test_records_of_a_batch_whose_last_offset_was_compacted_away_are_not_lost(
     base = OFFSET_MAX - 5
     with running_on(name):
         log = log_of(codec, base, 10, [0, 2, 5])
-        answer, damage = outcome(log, base + 1, policy)
-        offsets = [one.offset for one in read(MemoryRecords(answer))]
+        response, damage = outcome(log, base + 1, policy)
+        offsets = [one.offset for one in read(MemoryRecords(response))]
     assert (offsets, damage) == ([base + 2, OFFSET_MAX], "")

@@ -64,7 +64,7 @@ def offsets(data):
     return [record.offset for record in read(MemoryRecords(data))]
 
 
-def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **options):
+def response(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **options):
     """The sent bytes, and the send."""
     lazy = LazyDownConvertRecords(MemoryRecords(data), to_magic, first_offset, policy, **options)
     send = lazy.to_send()
@@ -80,7 +80,7 @@ def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **opt
 @pytest.mark.parametrize("to_magic", [0, 1])
 def test_a_response_ends_with_the_message_that_reaches_enough(codec, to_magic):
     data = log_of(*[0.5] * 30, codec=codec)
-    written, _ = answer(data, to_magic=to_magic)
+    written, _ = response(data, to_magic=to_magic)
     assert eager(MemoryRecords(data), to_magic).startswith(written)
     *_, last = MemoryRecords(written).batches()
     assert last.position < plan.ENOUGH <= len(written)
@@ -89,17 +89,17 @@ def test_a_response_ends_with_the_message_that_reaches_enough(codec, to_magic):
 @pytest.mark.parametrize("channel", [OneByte, RandomSizes])
 def test_every_channel_gets_the_same_bytes(channel):
     data = log_of(0.5, 0.5, 0.6, 0.2)
-    assert answer(data, channel=channel())[0] == answer(data, channel=Everything())[0]
+    assert response(data, channel=channel())[0] == response(data, channel=Everything())[0]
 
 
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("first", [True, False])
-def test_an_answer_is_as_large_as_its_own_messages_whatever_the_first_batch_is_like(first):
+def test_a_response_is_as_large_as_its_own_messages_whatever_the_first_batch_is_like(first):
     """gzip cannot follow what is repeated further apart than 32 KiB: one batch grows twentyfold."""
     noise = b"".join(batch(100 * n, Codec.ZSTD, 1.0, size=2000) for n in range(1, 60))
     data = repetitive(0) + noise if first else noise + repetitive(6000)
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
-    written, _ = answer(data)
+    written, _ = response(data)
     assert not lazy.is_whole
     assert eager_of(data).startswith(written)
     assert len(written) < plan.ENOUGH + len(eager_of(repetitive(0)))
@@ -153,7 +153,7 @@ def test_every_fetch_returns_records_and_all_fetches_return_all(seed):
         whole = offsets(eager(MemoryRecords(data), to_magic, begin))
         for options in {}, {"recode": {"zstd": "none", "gzip": "snappy"}}, {"chunk_size": 300}:
             policy = ConversionPolicy(**options)
-            answer(data, policy, to_magic, begin)
+            response(data, policy, to_magic, begin)
             found = fetched(data, to_magic, begin, policy, fetch_size=dice.choice([None, 9000]))
             assert [each.offset for each in found if each.offset >= begin] == [
                 each for each in whole if each >= begin
@@ -161,33 +161,33 @@ def test_every_fetch_returns_records_and_all_fetches_return_all(seed):
 
 
 @pytest.mark.usefixtures("whole")
-def test_plain_messages_before_and_after_are_in_the_answer():
+def test_plain_messages_before_and_after_are_in_the_response():
     data = batch(0, Codec.NONE) + batch(100) + batch(200, Codec.NONE) + batch(300)
-    written, _ = answer(data)
+    written, _ = response(data)
     assert written == eager_of(data)
     assert LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
 
 
 def test_plain_messages_before_are_not_counted():
     plain = b"".join(batch(100 * n, Codec.NONE) for n in range(20))
-    written, _ = answer(plain + log_of(*[0.5] * 30))
+    written, _ = response(plain + log_of(*[0.5] * 30))
     assert len(written) >= len(eager_of(plain)) + plan.ENOUGH
 
 
 def test_plain_messages_after_are_cut_between_two_of_them():
     plain = b"".join(batch(100 * n, Codec.NONE) for n in range(1, 20))
-    written, _ = answer(batch(0) + plain)
+    written, _ = response(batch(0) + plain)
     assert eager_of(batch(0) + plain).startswith(written)
     *_, last = MemoryRecords(written).batches()
     assert last.position < plan.ENOUGH <= len(written)
 
 
 @pytest.mark.usefixtures("whole")
-def test_damage_ends_the_answer_before_it():
+def test_damage_ends_the_response_before_it():
     data = log_of(0.5, 0.5) + damaged(batch(200), field="records_count", to=41) + batch(300)
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     assert "batch ends before its last record" in str(lazy.damage)
-    written, _ = answer(data)
+    written, _ = response(data)
     assert offsets(written) == [*range(40), *range(100, 140), *range(200, 240)]
     with pytest.raises(Exception, match="batch ends before its last record"):
         list(convert(MemoryRecords(data), 1))
@@ -202,7 +202,7 @@ def test_damage_found_while_planning_is_reported():
 
 
 @pytest.mark.usefixtures("whole")
-def test_a_refusal_ends_the_answer_before_it():
+def test_a_refusal_ends_the_response_before_it():
     data = log_of(0.5, 0.5) + batch(200, Codec.ZSTD)
     policy = ConversionPolicy(recode={"zstd": "refuse"})
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1, 0, policy)
@@ -210,14 +210,14 @@ def test_a_refusal_ends_the_answer_before_it():
     assert offsets(sent(lazy.to_send())) == [*range(40), *range(100, 140)]
 
 
-def test_a_record_that_is_sent_plainly_is_in_the_answer():
+def test_a_record_that_is_sent_plainly_is_in_the_response():
     policy = ConversionPolicy(chunk_size=1024, wrapper_size_max=64_000, recode={"zstd": "snappy"})
     large = Record(
         offset=300, timestamp=0, value=bytes(range(256)) * 100 + random.randbytes(63_000)
     )
     data = log_of(0.5, 0.5, 0.5, codec=Codec.ZSTD) + build([large], magic=2, codec=Codec.ZSTD)
     data += batch(400, Codec.ZSTD)
-    answer(data, policy)
+    response(data, policy)
     assert [each.offset for each in fetched(data, 1, 0, policy)] == offsets(
         eager(MemoryRecords(data), 1, 0, policy)
     )
@@ -226,7 +226,7 @@ def test_a_record_that_is_sent_plainly_is_in_the_answer():
 def test_a_response_may_end_between_the_messages_of_one_batch():
     data = b"".join(batch(200 * n, step=3, noise=0.2 + 0.1 * (n % 4)) for n in range(12))
     whole = offsets(eager_of(data))
-    written, _ = answer(data)
+    written, _ = response(data)
     assert offsets(written) == whole[: len(offsets(written))]
     assert [each.offset for each in fetched(data, 1, 0, DEFAULT)] == whole
 
@@ -240,13 +240,13 @@ def test_aborted_transactions_are_left_out():
     parts.append(build_marker(ControlRecordType.ABORT, offset=1000, timestamp=0, producer_id=1))
     policy = ConversionPolicy(isolation="read_committed")
     aborted = [AbortedTransaction(1, 0)]
-    written, _ = answer(b"".join(parts), policy, aborted=aborted)
+    written, _ = response(b"".join(parts), policy, aborted=aborted)
     assert {offset // 100 for offset in offsets(written)} == {1, 3, 5, 7, 9}
 
 
 def test_without_trimming_the_response_has_everything():
     data = log_of(0.1, 0.1, 0.9, 0.5)
-    written, _ = answer(data, UNTRIMMED)
+    written, _ = response(data, UNTRIMMED)
     assert written == eager(MemoryRecords(data), 1, 0, UNTRIMMED)
     assert LazyDownConvertRecords(MemoryRecords(data), 1, 0, UNTRIMMED).is_whole
 
@@ -262,7 +262,7 @@ def test_a_cut_send_is_the_beginning_of_the_whole():
 
 def test_held_messages_count_against_a_budget_until_they_are_sent():
     data = log_of(0.5, 0.5, 0.5)
-    gc.collect()  # answers of other tests
+    gc.collect()  # responses of other tests
     before = made.budget.left
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     send = lazy.to_send()
@@ -290,9 +290,9 @@ def test_messages_sent_in_another_way_do_not_count_against_the_budget_any_more()
 @pytest.mark.parametrize("count", [1, 3, 30])
 def test_where_the_budget_is_used_up_the_bytes_are_the_same(count, monkeypatch):
     data = log_of(*[0.5] * count, codec=Codec.LZ4)
-    written, send = answer(data)
+    written, send = response(data)
     monkeypatch.setattr(made.budget, "left", 0)
-    again, other = answer(data)
+    again, other = response(data)
     assert again == written
     if count == 30:  # the message that is cut off is counted as well
         return
@@ -304,7 +304,7 @@ def test_where_the_budget_is_used_up_the_bytes_are_the_same(count, monkeypatch):
 @pytest.mark.parametrize("small_size_max", [0, plan.SMALL_SIZE_MAX])
 @pytest.mark.parametrize("codec", [Codec.LZ4, Codec.NONE])
 @pytest.mark.parametrize("is_held", [True, False])
-def test_an_answer_is_whole_if_all_is_in_it_and_only_then(
+def test_a_response_is_whole_if_all_is_in_it_and_only_then(
     small_size_max, codec, is_held, monkeypatch
 ):
     """Wherever enough is reached: at a message's end, one byte before, and one after."""
@@ -316,7 +316,7 @@ def test_an_answer_is_whole_if_all_is_in_it_and_only_then(
         monkeypatch.setattr(made.budget, "left", 0)
     for enough in sorted({end + near for end in ends[:4] + ends[-3:] for near in (-1, 0, 1)}):
         monkeypatch.setattr(plan, "ENOUGH", enough)
-        written, _ = answer(data)
+        written, _ = response(data)
         assert written == whole[: next((end for end in ends if end >= enough), len(whole))]
         lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
         # Where the last message makes it enough, nobody looks whether others follow.
@@ -338,13 +338,13 @@ def test_messages_end_where_a_response_may_not_have_more(left, is_held, monkeypa
         monkeypatch.setattr(plan, "ENOUGH", len(whole))
         for end in ends[40:44] + ends[-2:]:
             monkeypatch.setattr(plan, "RESPONSE_SIZE_MAX", end + left)
-            written, _ = answer(data, policy)
+            written, _ = response(data, policy)
             assert written == whole[: max(each for each in ends if each <= end + left)]
             lazy = LazyDownConvertRecords(MemoryRecords(data), 1, 0, policy)
             assert lazy.is_whole == (written == whole)
 
 
-def test_a_small_answer_counts_against_the_budget_as_well(monkeypatch):
+def test_a_small_response_counts_against_the_budget_as_well(monkeypatch):
     data = batch(0)
     gc.collect()
     before = made.budget.left

@@ -138,7 +138,7 @@ def small_log(codec: Codec, count: int = 120, **options: Any) -> bytes:
 @RUNS_ONCE
 @pytest.mark.parametrize("policy", [EXACT, ConversionPolicy(trim_compressed=False)])
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_small_answer_is_made_by_one_call_of_the_kernel(
+def test_a_small_response_is_made_by_one_call_of_the_kernel(
     codec: Codec, policy: ConversionPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, native = list[int](), backend.Transcoder
@@ -169,8 +169,8 @@ def test_a_small_answer_is_made_by_one_call_of_the_kernel(
 
 @RUNS_ONCE
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) -> None:
-    def answer() -> None:
+def test_a_small_response_takes_few_calls_of_python(codec: Codec, tmp_path: Path) -> None:
+    def response() -> None:
         sending = LazyDownConvertRecords(log, 1).to_send()
         sending.write_to(channel, MiB)
         assert sending.completed
@@ -179,8 +179,8 @@ def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) 
         log_of(tmp_path / "log", small_log(codec)) as log,
         (tmp_path / "out").open("wb", buffering=0) as channel,
     ):
-        answer()  # what is made once
-        assert python_calls(answer) <= 60
+        response()  # what is made once
+        assert python_calls(response) <= 60
 
 
 @RUNS_ONCE
@@ -221,7 +221,7 @@ def test_recompression_by_the_kernel_counts_as_work(
 
 
 @RUNS_ONCE
-def test_damage_ends_a_small_answer_before_it(tmp_path: Path) -> None:
+def test_damage_ends_a_small_response_before_it(tmp_path: Path) -> None:
     good = small_log(Codec.LZ4, 10)
     bad = damaged(small_log(Codec.LZ4, 1), field="records_count", to=-1)
     with log_of(tmp_path / "log", good + bad + good) as log:

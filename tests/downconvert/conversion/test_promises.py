@@ -40,8 +40,8 @@ def batch(offset: int, codec: Codec = Codec.NONE, *, size: int = 300, **options:
     return build(records, magic=2, codec=codec, **options)  # type: ignore[arg-type]
 
 
-def offsets(answer: bytes) -> list[int]:
-    return [record.offset for record in read_records(MemoryRecords(answer))]
+def offsets(response: bytes) -> list[int]:
+    return [record.offset for record in read_records(MemoryRecords(response))]
 
 
 # --- buffers
@@ -325,7 +325,7 @@ def test_every_client_of_a_partly_recompressed_range_gets_the_same_bytes(
     plain = [batch(20 * n) for n in range(3 * count)]
     recompressed = [batch(1000 + 20 * n, Codec.ZSTD) for n in range(20)]
     path.write_bytes(b"".join([*plain, *recompressed]))
-    answers = []
+    responses = []
     with FileRecords.open(path) as log:
         for client in range(3):
             send = LazyDownConvertRecords(log, 1).to_send()
@@ -333,9 +333,9 @@ def test_every_client_of_a_partly_recompressed_range_gets_the_same_bytes(
             with target.open("wb", buffering=0) as channel:
                 while not send.completed:
                     send.write_to(channel, budget)
-            answers.append(target.read_bytes())
-            assert len(answers[-1]) == send.size
-    first, *others = (offsets(answer) for answer in answers)
+            responses.append(target.read_bytes())
+            assert len(responses[-1]) == send.size
+    first, *others = (offsets(response) for response in responses)
     assert first == [*range(60 * count), *range(1000, first[-1] + 1)]
     assert len(first) > 60 * count + 20
     assert others == [first, first]
@@ -359,14 +359,14 @@ def test_committed_batches_after_aborted_ones_of_the_same_producer_are_sent(
     log = MemoryRecords(b"".join([aborted, marker, *run, *plain]))
     found: list[int] = []
     position = 0
-    for _ in range(20):  # fetches, each from where the last answer ended
+    for _ in range(20):  # fetches, each from where the last response ended
         rest = log.slice(position, log.size - position)
         first_offset = found[-1] + 1 if found else 0
         began = [] if position else [AbortedTransaction(7, 0)]
         lazy = LazyDownConvertRecords(rest, 1, first_offset, policy, aborted=began)
-        answer = sent(lazy.to_send())
-        assert len(answer) == lazy.size
-        found += offsets(answer)
+        response = sent(lazy.to_send())
+        assert len(response) == lazy.size
+        found += offsets(response)
         if lazy.is_whole:
             break
         position = next(h.position for h in log.batches() if h.last_offset > found[-1])

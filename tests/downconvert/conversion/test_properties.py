@@ -175,7 +175,7 @@ def test_an_exact_send_is_the_eager_conversion_and_as_long_as_promised(
 
 
 @given(conversions(), FAITHFUL)
-def test_where_the_next_fetch_cannot_begin_inside_a_batch_everything_is_in_one_answer(
+def test_where_the_next_fetch_cannot_begin_inside_a_batch_everything_is_in_one_response(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
     log, to_magic, first_offset = conversion

@@ -65,7 +65,7 @@ def test_an_entry_that_the_client_reads_is_copied_whatever_the_offset_asked_for(
     assert eager(MemoryRecords(data), 1, 12, ConversionPolicy(recode={})) == data
 
 
-def test_a_mixed_log_gives_a_mixed_answer():
+def test_a_mixed_log_gives_a_mixed_response():
     data = batch(0, magic=0) + batch(3, magic=1) + batch(6, magic=2)
     assert [header.magic for header in converted(data, 1).batches()] == [0] * 3 + [1] * 6
 

@@ -174,7 +174,7 @@ def test_records_that_changed_after_they_were_measured_are_an_error(tmp_path):
 
 @pytest.mark.parametrize("large_size", [0, 82_000])
 def test_records_that_become_more_than_they_were_measured_to_are_an_error(large_size, tmp_path):
-    """The answer ends after a whole message. A large one that does not fit is not begun."""
+    """The response ends after a whole message. A large one that does not fit is not begun."""
     path = tmp_path / "00000000000000000000.log"
     few = build([Record(offset=i, timestamp=0, value=b"v" * 993) for i in range(100)], magic=2)
     small = build([Record(offset=i, timestamp=0, value=b"1234") for i in range(200)], magic=2)

@@ -82,12 +82,12 @@ def test_a_wrapper_ends_where_the_next_record_does_not_fit_or_does_not_follow(
     log = MemoryRecords(build(records, magic=2, codec=Codec.GZIP, base_offset=0))
     policy = ConversionPolicy(wrapper_size_max=size_max, split_at_gaps=split_at_gaps)
     lazy = LazyDownConvertRecords(log, to_magic, 0, policy)
-    answer = MemoryRecords(sent(lazy.to_send()))
-    assert answer.size == lazy.size
-    entries = [answer.slice(header.position, header.size) for header in answer.batches()]
+    response = MemoryRecords(sent(lazy.to_send()))
+    assert response.size == lazy.size
+    entries = [response.slice(header.position, header.size) for header in response.batches()]
     found = [[one.offset for one in read(entry)] for entry in entries]
     assert found == modelled(records, to_magic, size_max, split_at_gaps=split_at_gaps)
-    assert [one.value for one in read(answer)] == [one.value for one in records]
+    assert [one.value for one in read(response)] == [one.value for one in records]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
@@ -98,9 +98,9 @@ def test_a_large_record_is_compressed_alone_if_all_of_it_fits_a_wrapper(codec: s
 
     def entry(size_max: int) -> BatchHeader:
         policy = ConversionPolicy(wrapper_size_max=size_max, recode={"gzip": codec})
-        answer = MemoryRecords(sent(LazyDownConvertRecords(log, 1, 0, policy).to_send()))
-        assert list(read(answer)) == [one]
-        return next(answer.batches())
+        response = MemoryRecords(sent(LazyDownConvertRecords(log, 1, 0, policy).to_send()))
+        assert list(read(response)) == [one]
+        return next(response.batches())
 
     compressed_size = entry(100_000).size - MESSAGE_OVERHEAD[1]
     assert entry(compressed_size).codec is Codec[codec.upper()]
@@ -136,6 +136,6 @@ def test_a_large_plain_message_at_the_end_of_a_log_is_in_the_response(count: int
     records = [record(n, 700_000 if n == count - 1 else 10, noise=True) for n in range(count)]
     log = MemoryRecords(build(records, magic=2, codec=Codec.GZIP))
     lazy = LazyDownConvertRecords(log, 1, 0, ConversionPolicy(wrapper_size_max=50_000))
-    answer = MemoryRecords(sent(lazy.to_send()))
-    assert list(read(answer)) == records
-    assert lazy.size == answer.size
+    response = MemoryRecords(sent(lazy.to_send()))
+    assert list(read(response)) == records
+    assert lazy.size == response.size

@@ -16,7 +16,7 @@ from downconvert.gateway.figures import Figures
 
 
 class Child:
-    """A child. `answers`: what it answers to a question; an exception is sent as one.
+    """A child. `responses`: what it answers to a question; an exception is sent as one.
 
     `stops`: whether it ends when it is told to."""
 
@@ -29,7 +29,7 @@ class Child:
         self.listeners = HandedListeners(sockets.dup())
         self.asked: list[tuple[str, Any]] = []
         self.figures = Figures(connections=10 + number, resident_bytes=100 + number)
-        self.answers: dict[str, Any] = {}
+        self.responses: dict[str, Any] = {}
         self.stops = True
         self.is_killed = False
         self.exitcode: int | None = None
@@ -49,7 +49,7 @@ class Child:
                         self.die(0)
                     continue
                 found = self.figures if what == "figures" else None
-                self.control.send((number, self.answers.get(what, found)))
+                self.control.send((number, self.responses.get(what, found)))
         except (OSError, EOFError, TypeError):  # a closed connection has no handle to read from
             pass
 

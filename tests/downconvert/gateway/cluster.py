@@ -1,6 +1,6 @@
 """A cluster that takes what Kafka 4 takes, without sockets: our own broker, with fewer versions.
 
-What a session asks goes to it as bytes, and its answers come back as bytes, so that whatever the
+What a session asks goes to it as bytes, and its responses come back as bytes, so that whatever the
 gateway writes is read by something else, and the other way round.
 
 Not here: real clusters (test_kafka_4.py)."""
@@ -18,11 +18,11 @@ from downconvert.gateway.session import headers
 from downconvert.gateway.session.census import ClientCensus
 from downconvert.gateway.session.exchanges import (
     ASK_API_VERSIONS,
-    Answer,
     Ask,
     Forward,
     Pause,
     Reply,
+    Response,
     Turn,
     Whole,
 )
@@ -85,10 +85,10 @@ class Through:
         self._client = Client(2, "10.0.0.1", host="cluster.test", port=9092)
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:
-        """The answer that the client reads."""
+        """The response that the client reads."""
         reply = self.reply(frame(api, version, body))
         match reply:
-            case Answer(send):
+            case Response(send):
                 channel = BytesIO()
                 while not send.completed:
                     send.write_to(channel)
@@ -122,9 +122,9 @@ class Through:
                 result = memoryview(request)
             else:
                 self.asked.append(asked)
-                result = self.answer(asked, request)
+                result = self.response(asked, request)
 
-    def answer(self, asked: Ask, request: bytes) -> Message:
+    def response(self, asked: Ask, request: bytes) -> Message:
         own = request if asked.body is None else asked.frame(CORRELATION_ID, "gateway")
         if not asked.expects_response:
             self._handle(own)
@@ -132,7 +132,7 @@ class Through:
         response = self.tamper(asked, self._pass(own))[LENGTH_SIZE:]
         spool = Spool(len(response))
         spool.write(memoryview(response))
-        return asked.answer(spool, CORRELATION_ID)
+        return asked.response(spool, CORRELATION_ID)
 
     def _pass(self, request: bytes) -> bytes:
         return sent(self._handle(request))
@@ -147,5 +147,5 @@ class Through:
 def before_login(broker: Broker, config: GatewayConfig) -> Through:
     """A client that has not logged in. The gateway knows what the cluster serves."""
     found = Through(broker, config)
-    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
+    found.shared.topology.api_versions = found.response(ASK_API_VERSIONS, b"")
     return found

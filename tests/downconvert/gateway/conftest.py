@@ -24,7 +24,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
     found = Children()
     monkeypatch.setattr(processes, "CONTEXT", found)
     monkeypatch.setattr(processes, "RESTART_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(processes, "RESPONSE_SECONDS", 2.0)
     yield found
     for child in found.started:
         if child.is_alive():

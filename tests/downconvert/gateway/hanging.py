@@ -17,8 +17,9 @@ PIECE = 65_536
 class Hanging(Listening):
     """In front of a broker's port, or of none. While it `hangs`, what arrives is read and lost.
 
-    `answered`: bytes of each piece of an answer that are passed on; None: all. `pause`: seconds
-    before each piece of an answer. `left`: bytes of answers until it hangs; None: it does not."""
+    `answered`: bytes of each piece of a response that are passed on; None: all. `pause`: seconds
+    before each piece of a response. `left`: bytes of responses until it hangs; None: it does
+    not."""
 
     def __init__(self, port: int | None = None) -> None:
         self.hangs = port is None
@@ -67,13 +68,13 @@ class Hanging(Listening):
                 one.close()
 
     def _pass(
-        self, source: socket.socket, target: socket.socket | None, is_answer: bool = False
+        self, source: socket.socket, target: socket.socket | None, is_response: bool = False
     ) -> None:
         with suppress(OSError):
             while piece := source.recv(PIECE):
-                if is_answer:
+                if is_response:
                     time.sleep(self.pause)
                     if self.left is not None:
                         piece, self.left = piece[: self.left], max(0, self.left - len(piece))
                 if target is not None and not self.hangs:
-                    target.sendall(piece[: self.answered if is_answer else None])
+                    target.sendall(piece[: self.answered if is_response else None])

@@ -16,7 +16,7 @@ from typing import Final
 from downconvert.access.rights import Access
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.session.exchanges import Answer, Ask
+from downconvert.gateway.session.exchanges import Ask, Response
 from downconvert.gateway.topology import Address
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
@@ -93,17 +93,17 @@ def attempt(broker: Broker, seed: int, number: int) -> str:
     """Tries one mutant; what became of it. Raises what no mutant may."""
     random = Random(f"{seed}/{number}")
     request = random.choice(REQUESTS)
-    spoils_answers = random.random() < 0.5
+    spoils_responses = random.random() < 0.5
 
     def tamper(_ask: Ask, response: bytes) -> bytes:
-        if not spoils_answers or random.random() < 0.3:
+        if not spoils_responses or random.random() < 0.3:
             return response
         return bytes(LENGTH_SIZE) + mutated(response[LENGTH_SIZE:], random)
 
     through = Through(broker, random.choice((OPEN, LISTED)), tamper=tamper)
     try:
-        reply = through.reply(request if spoils_answers else mutated(request, random))
-        if isinstance(reply, Answer):
+        reply = through.reply(request if spoils_responses else mutated(request, random))
+        if isinstance(reply, Response):
             channel = BytesIO()
             while not reply.send.completed:
                 reply.send.write_to(channel)

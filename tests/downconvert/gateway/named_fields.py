@@ -16,7 +16,7 @@ from downconvert.access.rights import Access
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.session.census import ClientCensus
-from downconvert.gateway.session.exchanges import Answer, Ask, Reply, Whole
+from downconvert.gateway.session.exchanges import Ask, Reply, Response, Whole
 from downconvert.gateway.session.producing import FIRST_WITH_V2
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.shared import Shared
@@ -55,7 +55,7 @@ class Place:
 
 
 def everything() -> Message:
-    """The ApiVersions answer of a cluster that has all APIs in all versions."""
+    """The ApiVersions response of a cluster that has all APIs in all versions."""
     keys = [
         Message(
             api_key=key,
@@ -152,10 +152,10 @@ def filled(
     return message
 
 
-def answer_of(api: ApiKey, version: int, body: Message) -> Message:
-    """A cluster's answer: of Metadata what is asked for, of all else what nobody may know of."""
+def response_of(api: ApiKey, version: int, body: Message) -> Message:
+    """A cluster's response: of Metadata what is asked for, of all else what nobody may know of."""
     fields = schema(f"{api.name}Response").fields
-    answer = filled(fields, version, HIDDEN, HIDDEN_ID, TOPIC_TYPE)
+    response = filled(fields, version, HIDDEN, HIDDEN_ID, TOPIC_TYPE)
     if api is ApiKey.Metadata:
         asked = (
             body.topics
@@ -163,12 +163,12 @@ def answer_of(api: ApiKey, version: int, body: Message) -> Message:
             else [Message(name=one) for one in NAMES.values()]
         )
         ids = {name: topic_id for topic_id, name in NAMES.items()}
-        answer.topics = [
+        response.topics = [
             Message(name=name, topic_id=ids.get(name or "", bytes(16)))
             for one in asked
             for name in [one.name or NAMES.get(one.__dict__.get("topic_id", b""))]
         ]
-    return answer
+    return response
 
 
 @dataclass
@@ -178,7 +178,7 @@ class Cluster:
     asked: list[bytes] = field(default_factory=list)
 
     def ask(self, api: ApiKey, version: int, body: Message) -> tuple[Reply, bytes]:
-        """The fate of the request, and the bytes of its answer, if there is one."""
+        """The fate of the request, and the bytes of its response, if there is one."""
         ports = Ports(20_000, {})
         shared = Shared(CONFIG, Topology(CONFIG.bootstrap, ports), ClientCensus())
         request = frame(api, version, body)
@@ -197,7 +197,7 @@ class Cluster:
             elif isinstance(asked, Whole):
                 result = memoryview(request)
         channel = BytesIO()
-        while isinstance(reply, Answer) and not reply.send.completed:
+        while isinstance(reply, Response) and not reply.send.completed:
             reply.send.write_to(channel)
         return reply, channel.getvalue()
 
@@ -206,13 +206,13 @@ class Cluster:
             return EVERYTHING
         assert asked.body is not None, "nothing goes on unread"
         self.asked.append(asked.frame(CORRELATION_ID, "gateway"))
-        body = answer_of(asked.api, asked.version, asked.body)
+        body = response_of(asked.api, asked.version, asked.body)
         flexible = is_flexible(asked.api, asked.version)
         header = encode("ResponseHeader", int(flexible), Message(correlation_id=CORRELATION_ID))
-        answer = header + encode(f"{asked.api.name}Response", asked.version, body)
-        spool = Spool(len(answer))
-        spool.write(memoryview(answer))
-        return asked.answer(spool, CORRELATION_ID)
+        response = header + encode(f"{asked.api.name}Response", asked.version, body)
+        spool = Spool(len(response))
+        spool.write(memoryview(response))
+        return asked.response(spool, CORRELATION_ID)
 
 
 def requested(place: Place, name: str, topic_id: bytes) -> Message:

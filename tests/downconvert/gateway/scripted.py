@@ -28,20 +28,20 @@ VERSIONS = {
 class Scripted(Listening):
     """A broker. `brokers`: the ids of the cluster's, at its own port or at those of `ports`.
 
-    `answers`: whether it answers a connection with this number, from 0 on. `versions`: the newest
+    `responses`: whether it answers a connection with this number, from 0 on. `versions`: the newest
     that it serves, by API. `users`: those that logged in, one for each connection."""
 
     def __init__(self, *brokers: int) -> None:
         self.brokers = list(brokers)
         self.ports: dict[int, int] = {}
-        self.answers: Callable[[int], bool] = lambda _: True
+        self.responses: Callable[[int], bool] = lambda _: True
         self.versions = dict(VERSIONS)
         self.users: list[str] = []
         self.asked: list[ApiKey] = []
         super().__init__()
 
     def take(self, near: socket.socket) -> None:
-        if self.answers(self.accepted - 1):
+        if self.responses(self.accepted - 1):
             Thread(target=self._serve, args=(near,), daemon=True).start()
         else:
             near.close()

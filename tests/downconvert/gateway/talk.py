@@ -30,9 +30,9 @@ def message_set(magic: int, *values: bytes, codec: Codec = Codec.NONE, key: byte
 def produce(
     through: Through, version: int, records: bytes | None, acks: int = 1, partition: int = 0
 ) -> Message:
-    """The answer for the partition."""
-    answer = through.ask(ApiKey.Produce, version, produce_body(records, acks, partition))
-    one: Message = answer.responses[0].partition_responses[0]
+    """The response for the partition."""
+    response = through.ask(ApiKey.Produce, version, produce_body(records, acks, partition))
+    one: Message = response.responses[0].partition_responses[0]
     return one
 
 
@@ -53,9 +53,9 @@ def fetch_body(*offsets: int, max_bytes: int = 1 << 20, wait: int = 0) -> Messag
 
 
 def fetch(through: Through, version: int, *offsets: int, **options: int) -> list[Message]:
-    """The answers for partitions from 0 on."""
-    answer = through.ask(ApiKey.Fetch, version, fetch_body(*offsets, **options))
-    parts: list[Message] = answer.responses[0].partitions
+    """The responses for partitions from 0 on."""
+    response = through.ask(ApiKey.Fetch, version, fetch_body(*offsets, **options))
+    parts: list[Message] = response.responses[0].partitions
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Which lines the audit has for an answer."""
+"""Which lines the audit has for a response."""
 
 import logging
 from typing import Any
@@ -36,11 +36,11 @@ def deletion(*codes: ErrorCode) -> tuple[Message, Message]:
     return body, Message(responses=found)
 
 
-def test_an_answer_with_a_denial_among_other_errors_is_in_it(
+def test_a_response_with_a_denial_among_other_errors_is_in_it(
     audit: Audit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body, answer = deletion(DENIED, UNKNOWN)
-    audit.answered(WHO, ApiKey.DeleteTopics, body, answer, {DENIED: 1, UNKNOWN: 1})
+    body, response = deletion(DENIED, UNKNOWN)
+    audit.answered(WHO, ApiKey.DeleteTopics, body, response, {DENIED: 1, UNKNOWN: 1})
     denied, changed = lines(caplog)
     assert denied == {
         "event": "denied",
@@ -52,16 +52,16 @@ def test_an_answer_with_a_denial_among_other_errors_is_in_it(
 
 
 def test_other_errors_are_no_denial(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
-    body, answer = deletion(UNKNOWN)
-    audit.answered(WHO, ApiKey.DeleteTopics, body, answer, {UNKNOWN: 1})
+    body, response = deletion(UNKNOWN)
+    audit.answered(WHO, ApiKey.DeleteTopics, body, response, {UNKNOWN: 1})
     assert [line["event"] for line in lines(caplog)] == ["changed"]
 
 
 def test_a_denied_change_that_was_not_read_is_a_denial_only(
     audit: Audit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, answer = deletion(DENIED)
-    audit.answered(WHO, ApiKey.DeleteTopics, None, answer, {DENIED: 1})
+    _, response = deletion(DENIED)
+    audit.answered(WHO, ApiKey.DeleteTopics, None, response, {DENIED: 1})
     assert [line["event"] for line in lines(caplog)] == ["denied"]
 
 
@@ -71,7 +71,7 @@ def test_a_check_is_distinguished_from_a_change(
 ) -> None:
     topic = Message(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
     body = Message(topics=[topic], timeout_ms=1, validate_only=validate_only)
-    answer = Message(topics=[Message(name="t", error_code=0, error_message=None)])
-    audit.answered(WHO, ApiKey.CreateTopics, body, answer, {})
+    response = Message(topics=[Message(name="t", error_code=0, error_message=None)])
+    audit.answered(WHO, ApiKey.CreateTopics, body, response, {})
     (line,) = lines(caplog)
     assert line.get("validate_only", False) == validate_only

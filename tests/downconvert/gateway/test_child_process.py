@@ -20,7 +20,7 @@ import pytest
 from downconvert.access.ledger import OwnLedger
 from downconvert.access.rights import ConfigError
 from downconvert.gateway import child_process
-from downconvert.gateway.child_process import ANSWER, FIRST, REQUEST, HandedListeners
+from downconvert.gateway.child_process import FIRST, REQUEST, RESPONSE, HandedListeners
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.figures import Figures
 from downconvert.gateway.server import Gateway
@@ -35,7 +35,7 @@ CONFIG: Final = GatewayConfig(
     limits=Limits(drain_timeout=0.1),
 )
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-WAIT: Final = 20.0  # seconds for an answer
+WAIT: Final = 20.0  # seconds for a response
 
 
 # --- sockets from the parent
@@ -65,23 +65,23 @@ def descriptors(sockets: list[socket.socket]) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 64])
-@pytest.mark.parametrize("first", [1, 4, ANSWER.size])
-def test_sockets_come_in_their_order_in_however_many_parts_the_answer_does(
+@pytest.mark.parametrize("first", [1, 4, RESPONSE.size])
+def test_sockets_come_in_their_order_in_however_many_parts_the_response_does(
     pair: tuple[socket.socket, socket.socket], count: int, first: int
 ) -> None:
     ours, theirs = pair
     opened = listening(count)
     asked = []
 
-    def answer() -> None:
+    def response() -> None:
         asked.append(REQUEST.unpack(ours.recv(REQUEST.size)))
-        data = ANSWER.pack(0, count)
+        data = RESPONSE.pack(0, count)
         socket.send_fds(ours, [data[:first]], descriptors(opened))
         for byte in data[first:]:
             time.sleep(0.01)
             ours.sendall(bytes([byte]))
 
-    thread = in_thread(answer)
+    thread = in_thread(response)
     found = HandedListeners(theirs).copies(5, 7_000)
     thread.join()
     assert asked == [(False, 5, 7_000)]
@@ -90,18 +90,18 @@ def test_sockets_come_in_their_order_in_however_many_parts_the_answer_does(
         one.close()
 
 
-@pytest.mark.parametrize("said", [0, 1, ANSWER.size - 1])
-def test_a_parent_that_ends_before_its_answer_does_is_an_error(
+@pytest.mark.parametrize("said", [0, 1, RESPONSE.size - 1])
+def test_a_parent_that_ends_before_its_response_does_is_an_error(
     pair: tuple[socket.socket, socket.socket], said: int
 ) -> None:
     ours, theirs = pair
 
-    def answer() -> None:
+    def response() -> None:
         ours.recv(REQUEST.size)
-        ours.sendall(ANSWER.pack(0, 1)[:said])
+        ours.sendall(RESPONSE.pack(0, 1)[:said])
         ours.shutdown(socket.SHUT_WR)
 
-    in_thread(answer)
+    in_thread(response)
     with pytest.raises(OSError, match="the gateway's parent process has ended"):
         HandedListeners(theirs).copies(5, 7_000)
 
@@ -116,20 +116,20 @@ def test_an_error_of_the_parent_is_raised_with_its_number_and_whole_text(
 ) -> None:
     ours, theirs = pair
 
-    def answer() -> None:
+    def response() -> None:
         ours.recv(REQUEST.size)
-        ours.sendall(ANSWER.pack(errno.EADDRINUSE, len(text)) + text[: 3 if is_split else None])
+        ours.sendall(RESPONSE.pack(errno.EADDRINUSE, len(text)) + text[: 3 if is_split else None])
         if is_split:
             time.sleep(0.02)
             ours.sendall(text[3:])
 
-    thread = in_thread(answer)
+    thread = in_thread(response)
     with pytest.raises(OSError, match="Errno") as caught:
         HandedListeners(theirs).copies(5, 7_000)
     thread.join()
     assert (caught.value.errno, caught.value.strerror) == (errno.EADDRINUSE, shown)
     theirs.setblocking(False)
-    with pytest.raises(BlockingIOError):  # the next answer begins with the next byte
+    with pytest.raises(BlockingIOError):  # the next response begins with the next byte
         theirs.recv(1)
 
 
@@ -198,13 +198,13 @@ class Parent:
             while request := self.sockets.recv(REQUEST.size, socket.MSG_WAITALL):
                 self.asked.append(REQUEST.unpack(request))
                 files = [self.opened.fileno()]
-                socket.send_fds(self.sockets, [ANSWER.pack(0, 1)], files)
+                socket.send_fds(self.sockets, [RESPONSE.pack(0, 1)], files)
 
     def ask(self, number: int, what: str, value: object = None) -> tuple[int, Any]:
         self.control.send((number, what, value))
-        return self.answer()
+        return self.response()
 
-    def answer(self) -> tuple[int, Any]:
+    def response(self) -> tuple[int, Any]:
         assert self.control.poll(WAIT)
         answered: tuple[int, Any] = self.control.recv()
         return answered
@@ -248,7 +248,7 @@ def parent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parent]:
         end.close()
 
 
-def test_answers_have_the_numbers_of_their_questions(parent: Parent) -> None:
+def test_responses_have_the_numbers_of_their_questions(parent: Parent) -> None:
     def script(one: Parent) -> None:
         number, figures = one.ask(5, "figures")
         assert (number, figures.process_id) == (5, os.getpid())
@@ -323,7 +323,7 @@ def test_an_error_of_the_system_is_answered_too(
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_child_whose_parent_has_died_stops(parent: Parent, asks: bool) -> None:
-    """Also if nobody takes its last answer."""
+    """Also if nobody takes its last response."""
 
     def script(one: Parent) -> None:
         one.ask(0, "ready")
@@ -369,7 +369,7 @@ def test_a_child_that_cannot_serve_tells_its_log_and_its_parent_and_ends(
     def script(one: Parent) -> None:
         if kind is OSError:
             one.sockets.shutdown(socket.SHUT_RDWR)  # it gets no socket
-        number, error = one.answer()
+        number, error = one.response()
         assert number == FIRST  # of the question that it may never hear
         assert isinstance(error, kind)
         assert f"it cannot serve: {error}" in [one.getMessage() for one in caplog.records]

@@ -56,7 +56,7 @@ def test_requests_that_a_client_sent_before_it_closed_are_handled(
         if end == "closes its side":
             client.socket.shutdown(socket.SHUT_WR)
             wait_for(lambda: handled() == wanted)
-    if acks and end == "closes":  # its system resets the connection when the first answer arrives
+    if acks and end == "closes":  # its system resets the connection when the first response arrives
         wait_for(lambda: bool(handled()) and not running.places)
         assert handled() == wanted[: len(handled())]
     else:
@@ -83,7 +83,7 @@ def test_requests_of_several_kinds_are_handled_in_their_order_before_the_end(
         client.socket.sendall(LENGTH.pack(len(first)) + first)
         client.receive()  # its kind is known from here on
         client.socket.sendall(requests)
-        # If it closed, its system would reset the connection when the first answer arrives.
+        # If it closed, its system would reset the connection when the first response arrives.
         client.socket.shutdown(socket.SHUT_WR)
         wait_for(lambda: [value for value in values(broker) if value in wanted] == wanted)
 
@@ -103,7 +103,7 @@ def test_requests_over_tls_are_handled_before_the_end(
         # It reads all that has come, also of the handshake: else its system resets the connection.
         client.ask(ApiKey.ApiVersions, 0, Message())
         client.socket.sendall(requests)
-        if says_so:  # as Java does: without waiting for the answer
+        if says_so:  # as Java does: without waiting for the response
             client.socket.setblocking(False)
             with suppress(ssl.SSLWantReadError):
                 client.socket.unwrap()

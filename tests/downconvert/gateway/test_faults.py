@@ -47,8 +47,8 @@ def produce(client: Persistent, number: int, version: int = 1) -> None:
     """Until it is acknowledged. Version 0 to 2 are translated, 3 passes."""
     magic = 2 if version >= 3 else 1 if version == 2 else 0
     body = produce_body(message_set(magic, b"%d" % number), acks=-1)
-    answer = client.ask(ApiKey.Produce, version, body)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    response = client.ask(ApiKey.Produce, version, body)
+    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def consume(client: Persistent, version: int = 1) -> list[int]:
@@ -56,8 +56,8 @@ def consume(client: Persistent, version: int = 1) -> list[int]:
     found: list[int] = []
     offset = 0
     while True:
-        answer = client.ask(ApiKey.Fetch, version, fetch_body(offset))
-        records = records_of(answer.responses[0].partitions[0])
+        response = client.ask(ApiKey.Fetch, version, fetch_body(offset))
+        records = records_of(response.responses[0].partitions[0])
         if not records:
             return found
         assert [record.offset for record in records] == list(range(offset, offset + len(records)))
@@ -115,13 +115,13 @@ def test_a_consumer_that_is_cut_off_at_any_byte_gets_everything_once(
 def test_a_produce_is_acknowledged_only_when_the_cluster_has_acknowledged(
     between: tuple[Wiring, Gateway],
 ) -> None:
-    """The answer is kept back at its last byte."""
+    """The response is kept back at its last byte."""
     wiring, front = between
     client = Persistent(front.address)
     produce(client, 0)
-    wiring_answers = wiring.passed[False]
+    wiring_responses = wiring.passed[False]
     client.hang_up()
-    wiring.cut = Cut(of_requests=False, size=wiring_answers - 1)
+    wiring.cut = Cut(of_requests=False, size=wiring_responses - 1)
     produce(client, 1)
     assert client.failures == 1
     assert consume(client) == [0, 1, 1]

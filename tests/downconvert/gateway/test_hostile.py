@@ -7,7 +7,9 @@ SEED = 1
 COUNT = 3_000
 
 
-def test_mutants_of_requests_and_of_answers_end_in_an_answer_or_in_the_end(tmp_path: Path) -> None:
+def test_mutants_of_requests_and_of_responses_end_in_a_response_or_in_the_end(
+    tmp_path: Path,
+) -> None:
     with cluster(tmp_path) as broker:
         ends = Counter(attempt(broker, SEED, number) for number in range(COUNT))
-    assert {"Answer", "Forward", "HangUp", "BadRequestError"} <= ends.keys()
+    assert {"Response", "Forward", "HangUp", "BadRequestError"} <= ends.keys()

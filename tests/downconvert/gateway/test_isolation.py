@@ -13,15 +13,15 @@ from records import Record
 from .serving import cluster, gateway
 
 CONSUMERS = 16
-ANSWERS = 120
+RESPONSES = 120
 
 
 def test_clients_of_one_gateway_read_their_own_bytes_and_no_others(tmp_path: Path) -> None:
     with cluster(tmp_path, *topics()) as (_, port), gateway(port) as running, ExitStack() as stack:
         load = Load((running.address.host, running.address.port), CONSUMERS, 7, stack)
-        while load.became["answers"] < ANSWERS or not load.became["left"]:
+        while load.became["answers"] < RESPONSES or not load.became["left"]:
             load.step()
-    assert load.became["records"] > 10 * ANSWERS
+    assert load.became["records"] > 10 * RESPONSES
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Clients that guess passwords at `serve` and at the gateway, and others that log in meanwhile.
 
 Over sockets, since what is held for a guess are connections, and places for them. A guess waits
-longer here than any test does, so a client that is delayed by it gets no answer in time."""
+longer here than any test does, so a client that is delayed by it gets no response in time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -61,14 +61,14 @@ def guarded(
 
 
 def offer(client: Wire, user: str, password: str) -> None:
-    """Sends a login, and waits for no answer to it."""
+    """Sends a login, and waits for no response to it."""
     client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
     token = f"\0{user}\0{password}".encode()
     client.send(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
 
 
 def log_in(address: Address, user: str, password: str) -> None:
-    """Fails after the time that a client here waits for an answer."""
+    """Fails after the time that a client here waits for a response."""
     with Wire(address) as client:
         offer(client, user, password)
         assert len(client.receive()) > 4

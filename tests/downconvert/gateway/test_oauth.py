@@ -20,9 +20,9 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.exchanges import (
-    Answer,
     HangUp,
     Pause,
+    Response,
     Steps,
     Turn,
 )
@@ -81,9 +81,9 @@ def confirm(through: Through) -> Any:
 def test_a_token_has_the_rights_of_its_name_and_its_groups(
     through: Through, groups: list[str], code: int
 ) -> None:
-    answer = log_in(through, token(through.now, groups=groups))
-    assert (answer.error_code, answer.auth_bytes) == (0, b"")
-    assert answer.session_lifetime_ms == 3_600_000
+    response = log_in(through, token(through.now, groups=groups))
+    assert (response.error_code, response.auth_bytes) == (0, b"")
+    assert response.session_lifetime_ms == 3_600_000
     assert produce(through, 0, b"").error_code == code
 
 
@@ -104,12 +104,12 @@ def test_a_wrong_token_is_answered_as_kafka_does_and_slows_the_next(through: Thr
     """With a JSON object, and with an error after the byte that confirms it; it counts once."""
     begun = through.now
     for _ in range(4):
-        answer = log_in(through, token(through.now, iss="https://other.test"))
-        assert answer.error_code == 0
-        assert json.loads(bytes(answer.auth_bytes)) == {"status": "invalid_token"}
+        response = log_in(through, token(through.now, iss="https://other.test"))
+        assert response.error_code == 0
+        assert json.loads(bytes(response.auth_bytes)) == {"status": "invalid_token"}
         assert "issuer" in through.session.identity.refusal
         reply = confirm(through)
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, Response)
         assert reply.ends is not None
         assert reply.ends.is_login
         assert "its issuer is 'https://other.test'" in reply.ends.reason
@@ -119,19 +119,19 @@ def test_a_wrong_token_is_answered_as_kafka_does_and_slows_the_next(through: Thr
 
 
 def test_no_client_can_act_as_another_user(through: Through) -> None:
-    answer = log_in(through, token(through.now), acts_as="eve")
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    response = log_in(through, token(through.now), acts_as="eve")
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     again(through)
     assert log_in(through, token(through.now), acts_as="ann").error_code == 0
 
 
 def test_tokens_without_a_header(through: Through) -> None:
     through.ask(ApiKey.SaslHandshake, 0, Message(mechanism=OAUTHBEARER))
-    assert isinstance(through.reply(first_message(token(through.now))), Answer)
+    assert isinstance(through.reply(first_message(token(through.now))), Response)
     assert through.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
     again(through)
     through.ask(ApiKey.SaslHandshake, 0, Message(mechanism=OAUTHBEARER))
-    assert isinstance(through.reply(first_message(b"no.token.")), Answer)
+    assert isinstance(through.reply(first_message(b"no.token.")), Response)
     reply = through.reply(b"\x01")
     assert isinstance(reply, HangUp)
     assert reply.is_login
@@ -185,17 +185,17 @@ def test_a_session_ends_with_its_token(through: Through) -> None:
 def test_a_client_that_logs_in_again_keeps_its_connection(through: Through) -> None:
     for lived in (59, 70, 61):
         bearer = token(through.now, exp=through.now + 60)
-        answer = log_in(through, bearer)
-        assert (answer.error_code, answer.session_lifetime_ms) == (0, 60_000)
+        response = log_in(through, bearer)
+        assert (response.error_code, response.session_lifetime_ms) == (0, 60_000)
         assert through.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
         through.now += lived
 
 
 def test_a_client_that_logs_in_again_keeps_its_principal(through: Through) -> None:
     log_in(through, token(through.now))
-    answer = log_in(through, token(through.now, sub="abe"))
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert "Cannot change principals" in answer.error_message
+    response = log_in(through, token(through.now, sub="abe"))
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "Cannot change principals" in response.error_message
 
 
 def test_a_client_whose_rights_have_changed_connects_again(through: Through) -> None:
@@ -262,8 +262,8 @@ def test_a_failed_login_with_a_token_is_logged_and_counted(
     with caplog.at_level("INFO", "downconvert.gateway"), Wire(served.address) as client:
         client.ask(ApiKey.SaslHandshake, 1, Message(mechanism=OAUTHBEARER))
         client.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=first_message(bearer, "")))
-        answer = client.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\x01"))
-        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        response = client.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\x01"))
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert client.has_ended()
     wait_for(lambda: bool(served.figures().ends["failed_login"]))
     lines = [record.getMessage() for record in caplog.records]

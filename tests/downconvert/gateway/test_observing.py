@@ -34,8 +34,8 @@ def observed(tmp_path: Path) -> Iterator[tuple[Gateway, Address]]:
 
 
 def got(address: Address, path: str) -> str:
-    with urlopen(f"http://{address}{path}", timeout=TIMEOUT) as answer:
-        text: str = answer.read().decode()
+    with urlopen(f"http://{address}{path}", timeout=TIMEOUT) as response:
+        text: str = response.read().decode()
     return text
 
 

@@ -43,8 +43,8 @@ def pages(observed: Any, **options: Any) -> Iterator[Address]:
 
 def got(address: Address, path: str) -> tuple[int, str]:
     try:
-        with urlopen(f"http://{address}{path}", timeout=TIMEOUT) as answer:
-            return answer.status, answer.read().decode()
+        with urlopen(f"http://{address}{path}", timeout=TIMEOUT) as response:
+            return response.status, response.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
 

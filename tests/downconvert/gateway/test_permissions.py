@@ -13,7 +13,7 @@ from downconvert.access.names import RULES
 from downconvert.access.permissions import METADATA_BY_ID, Permission
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.session.census import ClientCensus
-from downconvert.gateway.session.exchanges import Answer, Forward, HangUp
+from downconvert.gateway.session.exchanges import Forward, HangUp, Response
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.shared import Shared
 from downconvert.gateway.topology import Ports, Topology
@@ -81,26 +81,26 @@ def test_names_that_are_on_a_list_reach_the_cluster(api: ApiKey) -> None:
 def check_forbidden(place: Place) -> None:
     cluster = Cluster()
     body = requested(place, FORBIDDEN, FORBIDDEN_ID)
-    reply, answer = cluster.ask(place.api, place.version, body)
+    reply, response = cluster.ask(place.api, place.version, body)
     for asked in cluster.asked:
         assert FORBIDDEN.encode() not in asked
         if FORBIDDEN_ID in asked:  # looked up, and by what only reads
             assert int.from_bytes(asked[:2]) == ApiKey.Metadata
-    assert isinstance(reply, Answer)
-    assert HIDDEN.encode() not in answer
+    assert isinstance(reply, Response)
+    assert HIDDEN.encode() not in response
     if place.is_id:
-        assert FORBIDDEN.encode() not in answer
+        assert FORBIDDEN.encode() not in response
     silent = {ApiKey.DescribeLogDirs, ApiKey.Fetch} if "topics" not in place.path else set()
-    silent |= {ApiKey.DescribeLogDirs}  # before version 3 its answers have no error
+    silent |= {ApiKey.DescribeLogDirs}  # before version 3 its responses have no error
     is_passed_over = place.path[0] in ("cursor", "forgotten_topics_data") or place.api in silent
-    assert any(codes(parsed(place.api, place.version, answer))) or is_passed_over, place
+    assert any(codes(parsed(place.api, place.version, response))) or is_passed_over, place
 
 
 def check_allowed(place: Place) -> None:
     cluster = Cluster()
-    reply, answer = cluster.ask(place.api, place.version, requested(place, ALLOWED, ALLOWED_ID))
-    assert isinstance(reply, Answer)
-    assert HIDDEN.encode() not in answer
+    reply, response = cluster.ask(place.api, place.version, requested(place, ALLOWED, ALLOWED_ID))
+    assert isinstance(reply, Response)
+    assert HIDDEN.encode() not in response
     is_other = place.kind == BROKER_TYPE or (place.api is ApiKey.FindCoordinator and place.kind > 1)
     is_other = is_other or place.api is ApiKey.DescribeLogDirs
     has_no_ids = place.api is ApiKey.Metadata and place.is_id and place.version < METADATA_BY_ID
@@ -127,9 +127,9 @@ def test_requests_for_everything_show_allowed_names_only(api: ApiKey) -> None:
                 if one.type == "struct" and not one.is_array and version in one.nullable:
                     setattr(body, one.name, None)
             body.__dict__.pop("session_id", None)
-            _, answer = Cluster().ask(ApiKey(api), version, body)
-            assert HIDDEN.encode() not in answer
-            assert FORBIDDEN.encode() not in answer
+            _, response = Cluster().ask(ApiKey(api), version, body)
+            assert HIDDEN.encode() not in response
+            assert FORBIDDEN.encode() not in response
 
 
 @pytest.mark.parametrize("key", [key for key in range(100) if key not in RULES])
@@ -153,10 +153,10 @@ def test_the_rest_of_a_request_still_works() -> None:
     permission = Permission(ACCESS, ApiKey.OffsetCommit, 2, body)
     assert permission.refusal is None
     assert [topic.name for topic in body.topics] == [ALLOWED]
-    answer = Message(topics=[Message(name=ALLOWED, partitions=[])])
-    permission.complete(answer)
-    assert [topic.name for topic in answer.topics] == [ALLOWED, FORBIDDEN]
-    assert answer.topics[1].partitions == [Message(partition_index=3, error_code=29)]
+    response = Message(topics=[Message(name=ALLOWED, partitions=[])])
+    permission.complete(response)
+    assert [topic.name for topic in response.topics] == [ALLOWED, FORBIDDEN]
+    assert response.topics[1].partitions == [Message(partition_index=3, error_code=29)]
 
 
 def test_partitions_join_a_transaction_together_or_not_at_all() -> None:
@@ -220,8 +220,8 @@ def test_metadata_of_members_is_shown_if_it_names_allowed_topics(
         ),
     )
     group = Message(group_id=ALLOWED, protocol_type="consumer", members=[member])
-    answer = Message(groups=[group])
-    Permission(ACCESS, ApiKey.DescribeGroups, 5, Message(groups=[ALLOWED])).complete(answer)
+    response = Message(groups=[group])
+    Permission(ACCESS, ApiKey.DescribeGroups, 5, Message(groups=[ALLOWED])).complete(response)
     assert bool(member.member_metadata) == bool(member.member_assignment) == is_shown
 
 

@@ -55,8 +55,8 @@ def test_all_of_them_serve_and_are_counted_as_one(several: Processes) -> None:
     clients = []
     for _ in range(40):
         clients.append(Wire(several.address))
-        answer = clients[-1].ask(ApiKey.Metadata, 1, ALL)
-        node = Address(answer.brokers[0].host, answer.brokers[0].port)
+        response = clients[-1].ask(ApiKey.Metadata, 1, ALL)
+        node = Address(response.brokers[0].host, response.brokers[0].port)
     with Wire(node) as client:  # brokers have ports of their own, too
         assert client.ask(ApiKey.Metadata, 1, ALL).topics
     each = [child.ask("figures") for child in several.children]
@@ -90,7 +90,7 @@ def asked(several: Processes, times: int) -> None:
 
 
 def counted(several: Processes) -> tuple[int, int]:
-    """Requests by the census, and by the histogram, a moment after their answers."""
+    """Requests by the census, and by the histogram, a moment after their responses."""
     figures = several.figures()
     requests = sum(row["requests"] for row in figures.clients)
     return requests, sum(figures.latencies["Metadata"].counts)
@@ -131,7 +131,7 @@ def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
     finally:
         os.kill(hung, signal.SIGCONT)
     monkeypatch.setattr(processes, "FIGURES_SECONDS", STARTED)
-    with pytest.raises(ConfigError):  # and not one of the answers that came too late
+    with pytest.raises(ConfigError):  # and not one of the responses that came too late
         several.reload(replace(several.config, tls_cert="/no", tls_key="/no"))
     assert counted(several) == (20, 20)
     assert several.figures().processes == 2

@@ -15,7 +15,7 @@ import pytest
 
 from downconvert.access.rights import Access, ConfigError
 from downconvert.gateway import child_process, processes
-from downconvert.gateway.child_process import ANSWER, FIRST, SIGNALS, HandedListeners
+from downconvert.gateway.child_process import FIRST, RESPONSE, SIGNALS, HandedListeners
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.session.shared import Ledgers
@@ -99,7 +99,7 @@ def test_those_that_have_started_are_stopped_if_another_cannot_be(children: Chil
 def test_settings_that_no_process_takes_stay_as_they_were(children: Children) -> None:
     with Processes(CONFIG, 2) as running:
         for child in children.started:
-            child.answers["reload"] = OSError("it is ill")
+            child.responses["reload"] = OSError("it is ill")
         with pytest.raises(OSError, match="it is ill"):
             running.reload(LATER)
         assert running.config == CONFIG
@@ -110,13 +110,13 @@ def test_settings_that_one_has_taken_apply_though_another_refuses_them(
 ) -> None:
     """A file has changed between the two."""
     with Processes(CONFIG, 2) as running:
-        children.started[1].answers["reload"] = ConfigError("half a certificate")
+        children.started[1].responses["reload"] = ConfigError("half a certificate")
         running.reload(LATER)
         assert running.config == LATER
     assert "process 77 has not accepted the settings: half a certificate" in caplog.text
 
 
-def test_why_one_cannot_serve_is_no_answer_about_new_settings(
+def test_why_one_cannot_serve_is_no_response_about_new_settings(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new settings may be what it needs."""
@@ -130,7 +130,7 @@ def test_why_one_cannot_serve_is_no_answer_about_new_settings(
 
 
 class Silent(dict[str, Any]):
-    """The answers of a child that is silent until it is woken."""
+    """The responses of a child that is silent until it is woken."""
 
     def __init__(self) -> None:
         self.woken = Event()
@@ -147,7 +147,7 @@ def test_however_often_a_silent_one_is_asked_its_parent_goes_on(
     monkeypatch.setattr(processes, "FIGURES_SECONDS", 0.0)
     silent = Silent()
     with Processes(CONFIG, 1) as running:
-        children.started[0].answers = silent
+        children.started[0].responses = silent
         asking = Thread(target=lambda: [running.figures() for _ in range(600)], daemon=True)
         asking.start()
         asking.join(20.0)
@@ -165,7 +165,7 @@ def test_sockets_that_the_system_drops_are_an_error_in_the_child(arrive: int) ->
     opened = [socket.create_server((LOOPBACK, 0)) for _ in range(2)]
     with parents, childs, opened[0], opened[1]:
         files = [one.fileno() for one in opened[:arrive]]
-        socket.send_fds(parents, [ANSWER.pack(0, 2)], files)
+        socket.send_fds(parents, [RESPONSE.pack(0, 2)], files)
         with pytest.raises(OSError, match="Too many open files"):
             HandedListeners(childs).copies(5, 7_000)
 

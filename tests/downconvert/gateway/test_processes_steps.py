@@ -1,4 +1,4 @@
-"""The parent of several processes asks its children, and adds up their answers."""
+"""The parent of several processes asks its children, and adds up their responses."""
 
 import socket
 import time
@@ -71,7 +71,7 @@ def test_settings_that_wait_for_a_restart_stay(children: Children) -> None:
         moved = replace(CONFIG, listen=Address(LOOPBACK, port), access=Access(is_read_only=True))
         running.reload(moved)
         assert running.config == replace(moved, listen=CONFIG.listen)
-        children.started[0].answers["reload"] = ConfigError("refused")
+        children.started[0].responses["reload"] = ConfigError("refused")
         with pytest.raises(ConfigError, match="refused"):
             running.reload(CONFIG)
         assert [what for what, _ in children.started[1].asked] == ["ready", "reload"]
@@ -95,7 +95,7 @@ def vars_of(ledgers: Any) -> list[object]:
 def test_a_child_that_cannot_serve_ends_the_start_and_the_others(children: Children) -> None:
     def prepare(child: Child) -> None:
         if child.number == 1:
-            child.answers["ready"] = ConfigError("no such file")
+            child.responses["ready"] = ConfigError("no such file")
 
     children.prepare = prepare
     (port,) = free_ports(1)
@@ -131,7 +131,7 @@ def test_children_have_time_to_end_and_are_killed_after_it(
     took = time.monotonic() - started
     assert [child.asked[-1][0] for child in children.started] == ["stop"] * 2
     assert [child.is_killed for child in children.started] == [is_slow] * 2
-    given = LIMITS.drain_timeout + processes.ANSWER_SECONDS
+    given = LIMITS.drain_timeout + processes.RESPONSE_SECONDS
     assert took > (given if is_slow else 0.0)
     assert not running.is_alive
     assert is_free(port)
@@ -145,12 +145,12 @@ def test_figures_are_added_up_and_the_silent_are_named(children: Children) -> No
         assert each == {0: (10, 100), 1: (11, 101)}
         children.started[1].figures = Figures(connections=50, cpu_seconds=4.0, restarted=1)
         assert running.figures().connections == 60
-        children.started[1].answers["figures"] = OSError("it is ill")
+        children.started[1].responses["figures"] = OSError("it is ill")
         figures = running.figures()
         assert figures.unready == ["1 of 2 processes do not answer"]
         assert (figures.processes, figures.connections) == (1, 10)
         assert (figures.cpu_seconds, figures.restarted) == (4.0, 1)  # they only grow
-        children.started[0].answers["figures"] = ConfigError("it cannot serve")
+        children.started[0].responses["figures"] = ConfigError("it cannot serve")
         assert running.figures().unready == ["2 of 2 processes do not answer"]
 
 
@@ -224,7 +224,7 @@ def test_a_port_is_open_until_the_last_child_that_listens_has_gone(children: Chi
 
 
 def settled(listeners: Any, running: Processes) -> bool:
-    """After an answer to a later request. The parent has handled the earlier ones."""
+    """After a response to a later request. The parent has handled the earlier ones."""
     time.sleep(0.05)
     for copy in listeners.copies(BOOTSTRAP, running.address.port):
         copy.close()

@@ -52,8 +52,8 @@ def test_no_client_is_a_follower(broker: Broker, api: ApiKey, options: dict[str,
     newest = 15 if api is ApiKey.Fetch else schema(f"{api.name}Request").newest
     for version in range(replica_ids.SINCE[api], newest + 1):
         for replica_id in (0, 1, 2**31 - 1, -3):
-            answer = through.ask(api, version, claimed(broker, replica_id))
-            answered = answer.responses if api is ApiKey.Fetch else answer.topics
+            response = through.ask(api, version, claimed(broker, replica_id))
+            answered = response.responses if api is ApiKey.Fetch else response.topics
             codes = [one.error_code for topic in answered for one in topic.partitions]
             assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     assert {asked.api for asked in through.asked} == {ApiKey.ApiVersions}

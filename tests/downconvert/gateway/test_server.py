@@ -63,8 +63,8 @@ def test_kafka_python_of_every_protocol_age_writes_and_reads(
 def test_brokers_have_ports_of_their_own(served: tuple[Broker, Gateway]) -> None:
     broker, running = served
     with Wire(running.address) as client:
-        answer = client.ask(ApiKey.Metadata, 1, Message(topics=None))
-    (node,) = answer.brokers
+        response = client.ask(ApiKey.Metadata, 1, Message(topics=None))
+    (node,) = response.brokers
     assert (node.host, node.port) == (LOOPBACK, running.topology.ports.of(0))
     append(broker, batch(0))
     with Wire(running.topology.addresses(0)[0]._replace(port=node.port)) as client:
@@ -72,15 +72,15 @@ def test_brokers_have_ports_of_their_own(served: tuple[Broker, Gateway]) -> None
     assert len(values_of(part)) == 1
 
 
-def test_a_large_answer_goes_through_a_file_and_arrives_whole(
+def test_a_large_response_goes_through_a_file_and_arrives_whole(
     served: tuple[Broker, Gateway],
 ) -> None:
     broker, running = served
     for offset in range(64):
         append(broker, batch(offset, size=50_000))
     with Wire(running.address) as client:
-        answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
-    assert len(values_of(answer.responses[0].partitions[0])) == 64
+        response = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert len(values_of(response.responses[0].partitions[0])) == 64
 
 
 def test_requests_behind_one_another_are_answered_in_their_order(
@@ -257,8 +257,8 @@ def ends_at(broker: Broker, offset: int) -> bool:
 
 def produced(client: Wire) -> int:
     """The error code that a produce is answered with."""
-    answer = client.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
-    code: int = answer.responses[0].partition_responses[0].error_code
+    response = client.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
+    code: int = response.responses[0].partition_responses[0].error_code
     return code
 
 
@@ -271,7 +271,7 @@ def resident() -> int:
 
 @pytest.mark.parametrize("version", [1, 4])
 def test_a_client_above_its_rate_is_answered_and_then_waits(tmp_path: Path, version: int) -> None:
-    """Whether its answers pass through or are converted; others do not wait for it."""
+    """Whether its responses pass through or are converted; others do not wait for it."""
     rate = 4_000.0
     with (
         cluster(tmp_path, "t") as (broker, port),

@@ -1,4 +1,4 @@
-"""Answers to clients that are over their rate say so, and are what they are without one."""
+"""Responses to clients that are over their rate say so, and are what they are without one."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ from .serving import Wire, cluster, gateway
 from .talk import fetch_body, message_set, produce_body
 
 RATE = 1000.0  # bytes a second
-SIZE = 200_000  # of a record: an answer that a pipe takes to the client
+SIZE = 200_000  # of a record: a response that a pipe takes to the client
 
 
 class Gateways(NamedTuple):
@@ -43,7 +43,7 @@ def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
         yield Gateways(limited, free, broker)
 
 
-def answers(gateways: Gateways, api: ApiKey, version: int, body: Message) -> tuple[bytes, bytes]:
+def responses(gateways: Gateways, api: ApiKey, version: int, body: Message) -> tuple[bytes, bytes]:
     """With a rate, and without one."""
     response = []
     for running in (gateways.limited, gateways.free):
@@ -63,7 +63,7 @@ def fetches(topic: str) -> Message:
 def test_a_fetch_is_told_for_how_long_it_is_not_read_from(gateways: Gateways, version: int) -> None:
     """Converted or passed on, with a header that is flexible or not."""
     before = gateways.limited.figures().throttled.get("Fetch", 0.0)
-    limited, free = answers(gateways, ApiKey.Fetch, version, fetches("u"))
+    limited, free = responses(gateways, ApiKey.Fetch, version, fetches("u"))
     throttle_seconds = parsed(ApiKey.Fetch, version, limited).throttle_time_ms / 1000
     assert throttle_seconds > SIZE / RATE - 2
     assert gateways.limited.figures().throttled["Fetch"] - before == pytest.approx(
@@ -76,7 +76,7 @@ def test_a_fetch_is_told_for_how_long_it_is_not_read_from(gateways: Gateways, ve
 
 
 def test_a_fetch_that_cannot_be_told_is_answered_as_ever(gateways: Gateways) -> None:
-    limited, free = answers(gateways, ApiKey.Fetch, 0, fetches("u"))
+    limited, free = responses(gateways, ApiKey.Fetch, 0, fetches("u"))
     assert limited == free
 
 
@@ -93,7 +93,7 @@ def test_a_produce_is_told_for_how_long_it_is_not_read_from(
     gateways: Gateways, version: int
 ) -> None:
     records = message_set({1: 0, 2: 1}.get(version, 2), b"v" * 5000)
-    limited, free = answers(gateways, ApiKey.Produce, version, produce_body(records))
+    limited, free = responses(gateways, ApiKey.Produce, version, produce_body(records))
     throttle_seconds = parsed(ApiKey.Produce, version, limited)
     assert throttle_seconds.throttle_time_ms > 2000
     assert throttle_seconds.responses[0].partition_responses[0].error_code == 0
@@ -110,7 +110,7 @@ def test_a_longer_throttle_time_of_the_cluster_is_passed_on(
         guard_of(None, Access(consumer_byte_rate=RATE / 100)),
     )
     try:
-        response = answers(gateways, ApiKey.Fetch, version, fetches("u"))
+        response = responses(gateways, ApiKey.Fetch, version, fetches("u"))
     finally:
         gateways.broker.guard = known
     for one in response:

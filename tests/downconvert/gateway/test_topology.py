@@ -28,9 +28,9 @@ def test_a_port_that_there_is_not_says_what_to_do() -> None:
 
 def test_clients_see_the_gateway_where_brokers_are() -> None:
     there = topology(b2=7000)
-    answer = Message(brokers=brokers(1, 2))
-    there.rewrite(ApiKey.Metadata, 1, answer, Advertised("gw"))
-    assert [(b.host, b.port) for b in answer.brokers] == [("gw", 9094), ("gw", 7000)]
+    response = Message(brokers=brokers(1, 2))
+    there.rewrite(ApiKey.Metadata, 1, response, Advertised("gw"))
+    assert [(b.host, b.port) for b in response.brokers] == [("gw", 9094), ("gw", 7000)]
     assert there.addresses(1) == (Address("kafka-1", 9092),)
 
 
@@ -79,9 +79,9 @@ def test_those_that_failed_last_are_tried_last() -> None:
 def test_a_broker_without_a_port_is_left_out() -> None:
     there = topology()
     there.unserved[2] = "port 9095: Address already in use"
-    answer = Message(brokers=brokers(1, 2))
-    there.rewrite(ApiKey.Metadata, 1, answer, Advertised("gw"))
-    assert [one.node_id for one in answer.brokers] == [1]
+    response = Message(brokers=brokers(1, 2))
+    there.rewrite(ApiKey.Metadata, 1, response, Advertised("gw"))
+    assert [one.node_id for one in response.brokers] == [1]
     assert there.nodes.keys() == {1, 2}  # it is reached when its port is free again
     produced = Message(node_endpoints=brokers(2))
     there.rewrite(ApiKey.Produce, 10, produced, Advertised("gw"))
@@ -116,8 +116,8 @@ def test_clients_of_the_first_metadata_find_each_named_broker(
     there = topology()
     there.unserved[3] = "port 9096: Address already in use"
     part = Message(leader_id=leader, replica_nodes=replicas, isr_nodes=isr, error_code=code)
-    answer = Message(brokers=brokers(1, 2, 3), topics=[Message(partitions=[part])])
-    there.rewrite(ApiKey.Metadata, version, answer, Advertised("gw"))
+    response = Message(brokers=brokers(1, 2, 3), topics=[Message(partitions=[part])])
+    there.rewrite(ApiKey.Metadata, version, response, Advertised("gw"))
     seen = part.leader_id, part.replica_nodes, part.isr_nodes, part.error_code
     assert seen == (found if version == 0 else (leader, replicas, isr, code))
 
@@ -125,18 +125,18 @@ def test_clients_of_the_first_metadata_find_each_named_broker(
 @pytest.mark.parametrize("version", [0, 4])
 def test_a_coordinator_is_one_of_the_gateways_addresses(version: int) -> None:
     one = Message(node_id=5, host="kafka-5", port=9092)
-    answer = Message(coordinators=[one] if version == 4 else [], node_id=-1, host="", port=-1)
+    response = Message(coordinators=[one] if version == 4 else [], node_id=-1, host="", port=-1)
     if version == 0:
-        answer.node_id, answer.host, answer.port = 5, "kafka-5", 9092
-    topology().rewrite(ApiKey.FindCoordinator, version, answer, Advertised("gw"))
-    found = one if version == 4 else answer
+        response.node_id, response.host, response.port = 5, "kafka-5", 9092
+    topology().rewrite(ApiKey.FindCoordinator, version, response, Advertised("gw"))
+    found = one if version == 4 else response
     assert (found.host, found.port) == ("gw", 9098)
 
 
 def test_no_coordinator_stays_none() -> None:
-    answer = Message(coordinators=[], node_id=-1, host="", port=-1)
-    topology().rewrite(ApiKey.FindCoordinator, 0, answer, Advertised("gw"))
-    assert (answer.host, answer.port) == ("", -1)
+    response = Message(coordinators=[], node_id=-1, host="", port=-1)
+    topology().rewrite(ApiKey.FindCoordinator, 0, response, Advertised("gw"))
+    assert (response.host, response.port) == ("", -1)
 
 
 def test_versions_of_two_brokers_are_not_confused() -> None:

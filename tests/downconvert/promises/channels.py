@@ -1,5 +1,5 @@
-"""How clients take an answer: at once or a few bytes at a time, from a file, from a pipe, or from a
-socket with little room, also with TLS. Some leave halfway, and some disks are full.
+"""How clients take a response: at once or a few bytes at a time, from a file, from a pipe, or from
+a socket with little room, also with TLS. Some leave halfway, and some disks are full.
 
 Not here: what they ask for (clients.py)."""
 
@@ -19,7 +19,7 @@ READ_SIZE: Final = 1 << 20
 PAGE_SIZE: Final = 4_096  # a file that cannot grow takes whole pages
 ROOM_IN_SOCKET: Final = 4_096  # bytes, about: the system adds some
 STINGY_SIZES: Final = (100, 1_000, 30_000)
-TURNS_OF_STINGY: Final = 100  # about, for a whole answer
+TURNS_OF_STINGY: Final = 100  # about, for a whole response
 
 
 class Channel(Protocol):
@@ -224,7 +224,7 @@ def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 def any_channel(random: Random, size: int, *, leaves: bool = True) -> Channel:
-    """A channel for an answer of so many bytes. `leaves`: the client may leave halfway."""
+    """A channel for a response of so many bytes. `leaves`: the client may leave halfway."""
     kind = random.randrange(10 if leaves else 8)
     if kind == 0:
         return Taken(random)

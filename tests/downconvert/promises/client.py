@@ -1,9 +1,10 @@
-"""A client that fetches one log, an answer after the other, and what it checks by itself.
+"""A client that fetches one log, a response after the other, and what it checks by itself.
 
-If the file was truncated since the client asked, its answer may fail, or end early. If the channel
-fails, the send goes on with another one. Another thread may convert the same range meanwhile.
+If the file was truncated since the client asked, its response may fail, or end early. If the
+channel fails, the send goes on with another one. Another thread may convert the same range
+meanwhile.
 
-Not here: what is in an answer (world.py)."""
+Not here: what is in a response (world.py)."""
 
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from .world import World
 
 IDLE_TURNS_MAX: Final = 500  # of a client whose channel takes what it is given
-LEAVES_MAX: Final = 5  # of a client, without an answer: the longest ones take hundreds of turns
-ANSWERS_MAX: Final = 12  # of a client, which then has seen enough
+LEAVES_MAX: Final = 5  # of a client, without a response: the longest ones take hundreds of turns
+RESPONSES_MAX: Final = 12  # of a client, which then has seen enough
 
 
 class Ticks:
@@ -40,7 +41,7 @@ class Ticks:
 
 
 class Client:
-    """Fetches a log from an offset to its end, one answer after the other."""
+    """Fetches a log from an offset to its end, one response after the other."""
 
     def __init__(self, world: "World", asks: Asks, offset: int, random: Random) -> None:
         self._world = world
@@ -49,11 +50,11 @@ class Client:
         self._random = random
         self._steps: Steps[LazyDownConvertRecords] | None = None
         self._send: LazyDownConvertSend | None = None
-        self._is_whole = False  # as the answer says of itself
+        self._is_whole = False  # as the response says of itself
         self._head = b""  # as it said that it begins
-        self._fetched = 0  # answers
+        self._fetched = 0  # responses
         self._idle = 0  # turns
-        self._left = 0  # times, since the last answer
+        self._left = 0  # times, since the last response
         self.is_done = False
         self._channel: Channel = Taken(random)
         self._lost = b""  # what a channel had taken before it failed
@@ -62,7 +63,7 @@ class Client:
         self._cuts = 0  # how often the file had been truncated and mended when it asked
 
     def turn(self) -> None:
-        """Asks, or goes on with planning or taking the answer."""
+        """Asks, or goes on with planning or taking the response."""
         if self._send is None and self._steps is None:
             self._ask()
             return
@@ -81,7 +82,7 @@ class Client:
         return self._world.cuts > self._cuts
 
     def _check_cut(self) -> None:
-        """The client has what was sent until its answer failed, and asks again."""
+        """The client has what was sent until its response failed, and asks again."""
         if self._send is not None:
             self._channel.drain()
             promised(len(self._channel.taken) <= self._send.size, "no more is sent than promised")
@@ -130,7 +131,7 @@ class Client:
 
     def _plan(self, steps: Steps[LazyDownConvertRecords]) -> None:
         self._idle += 1
-        promised(self._idle < IDLE_TURNS_MAX, "an answer is planned in a bounded number of turns")
+        promised(self._idle < IDLE_TURNS_MAX, "a response is planned in a bounded number of turns")
         try:
             for _ in range(self._random.choice((1, 9, 999))):
                 next(steps)
@@ -171,7 +172,7 @@ class Client:
 
     def _take(self, send: LazyDownConvertSend) -> None:
         self._idle += 1
-        promised(self._idle < IDLE_TURNS_MAX, "an answer is sent in a bounded number of turns")
+        promised(self._idle < IDLE_TURNS_MAX, "a response is sent in a bounded number of turns")
         if not send.completed:
             self._write(send)
         self._channel.drain()
@@ -207,28 +208,28 @@ class Client:
         self._channel = any_channel(self._random, send.size, leaves=False)
 
     def _check(self, send: LazyDownConvertSend) -> None:
-        answer = self._lost + self._channel.taken
-        promised(answer.startswith(self._head), "an answer begins as it says", len(self._head))
+        response = self._lost + self._channel.taken
+        promised(response.startswith(self._head), "a response begins as it says", len(self._head))
         stats = send.stats
-        promised(stats.bytes_out == len(answer), "all bytes are counted", stats)
+        promised(stats.bytes_out == len(response), "all bytes are counted", stats)
         if self._meanwhile is None:
             self._check_time(stats.seconds_converting)
         else:
-            same = self._meanwhile.join() == answer
-            promised(same, "another thread is sent the same", len(answer))
+            same = self._meanwhile.join() == response
+            promised(same, "another thread is sent the same", len(response))
         self._send, self._ended = None, send
         self._leave_channel()
         self._world.check(
             self._asks,
             self._offset,
             self._part,
-            answer,
+            response,
             size=send.size,
             limit=self._limit,
             is_whole=self._is_whole,
             stats=stats,
         )
-        self._go_on(answer)
+        self._go_on(response)
 
     def _check_time(self, seconds: float) -> None:
         sending = self._clock.now / 2 - self._planned
@@ -236,15 +237,15 @@ class Client:
         least = self._planned if self._is_planned_once else 0
         promised(least <= planning <= self._planned, "time counts once", planning, self._planned)
 
-    def _go_on(self, answer: bytes) -> None:
+    def _go_on(self, response: bytes) -> None:
         """Asks for what follows the last record."""
         before = self._offset
-        found = delivered(answer, before)
+        found = delivered(response, before)
         if found:
             self._offset = found[-1][0] + 1
         else:
             self._offset = self._world.after(*self._part)
-        promised(self._offset > before, "each answer brings a client further", before)
+        promised(self._offset > before, "each response brings a client further", before)
         self._fetched += 1
         self._left = 0
-        self.is_done = self._fetched == ANSWERS_MAX
+        self.is_done = self._fetched == RESPONSES_MAX

@@ -31,7 +31,7 @@ KAFKAS: Final[dict[Zstd, float]] = {"anywhere": 0, "aborted": 0.5, "nowhere": 0.
 @dataclass(frozen=True, slots=True)
 class Asks:
     """to_magic: the format that the client reads. max_bytes: of the log, at least a batch. hard:
-    bytes of the answer that the client has room for, but for a first message; None: any."""
+    bytes of the response that the client has room for, but for a first message; None: any."""
 
     to_magic: int
     policy: ConversionPolicy
@@ -45,7 +45,7 @@ class Asks:
 
     @property
     def has_everything(self) -> bool:
-        """Whether no answer ends early: the next could not begin inside of a batch."""
+        """Whether no response ends early: the next could not begin inside of a batch."""
         return self.policy.size == "exact" and not self.policy.trim_compressed
 
 

@@ -1,4 +1,4 @@
-"""The error for a broken promise, and the records of an answer.
+"""The error for a broken promise, and the records of a response.
 
 Not here: what is promised (world.py, client.py, serving.py)."""
 
@@ -19,9 +19,9 @@ def promised(holds: bool, promise: str, *details: object) -> None:
         raise BrokenPromiseError(": ".join([promise, *map(repr, details)]))
 
 
-def delivered(answer: bytes, offset: int) -> list[Found]:
-    """The records of an answer from an offset on; a message that was cut has none."""
-    records = read(MemoryRecords(answer))
+def delivered(response: bytes, offset: int) -> list[Found]:
+    """The records of a response from an offset on; a message that was cut has none."""
+    records = read(MemoryRecords(response))
     return [
         (each.offset, each.timestamp, each.key, each.value)
         for each in records

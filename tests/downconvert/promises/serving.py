@@ -1,7 +1,7 @@
-"""Old clients that fetch one log of a broker in any order, and what is promised of their answers.
+"""Old clients that fetch one log of a broker in any order, and what is promised of their responses.
 
 What several ask for is converted once while there is memory for it; how much there is, and how many
-ask, differs. Each answer is the beginning of what an eager conversion makes from its offset on.
+ask, differs. Each response is the beginning of what an eager conversion makes from its offset on.
 
 Not here: the library alone (world.py)."""
 
@@ -26,8 +26,8 @@ from .promise import delivered, expected, promised
 
 TOPIC: Final = "events"
 KEPT: Final = (0, 3_000, 30_000, 1 << 24)  # bytes of conversions that a broker keeps
-TURNS_MAX: Final = 3_000  # of a client until it has its answer
-ANSWERS_MAX: Final = 8  # of a client, which then has seen enough
+TURNS_MAX: Final = 3_000  # of a client until it has its response
+RESPONSES_MAX: Final = 8  # of a client, which then has seen enough
 
 
 class Fetching:
@@ -43,11 +43,11 @@ class Fetching:
         self._offset = serving.any_offset(random)
         self._exchange: Exchange | None = None
         self._owner = Owner()
-        self._turns = self._answers = 0
+        self._turns = self._responses = 0
         self.is_done = False
 
     def turn(self) -> None:
-        """Asks, or goes on with what was asked, or takes some of the answer."""
+        """Asks, or goes on with what was asked, or takes some of the response."""
         broker, exchange = self._serving.broker, self._exchange
         self._turns += 1
         promised(self._turns < TURNS_MAX, "a client is answered in a bounded number of turns")
@@ -87,23 +87,23 @@ class Fetching:
         response = parsed(ApiKey.Fetch, self._version, bytes(self._channel.taken))
         self._check(bytes(only(response).records))
 
-    def _check(self, answer: bytes) -> None:
+    def _check(self, response: bytes) -> None:
         log, offset = self._serving.log, self._offset
         truth = expected(log.truth, magic_of(self._version) or 0, offset)
-        found = delivered(answer, offset)
+        found = delivered(response, offset)
         promised(found == truth[: len(found)], "a fetch begins with what is next", offset)
-        promised(bool(found) == bool(truth), "each answer brings a client further", offset)
+        promised(bool(found) == bool(truth), "each response brings a client further", offset)
         whole = self._serving.converted(self._version, offset)
-        promised(whole.startswith(answer), "what is sent is what is converted", len(answer))
-        messages = [header.size for header in MemoryRecords(answer).batches()]
+        promised(whole.startswith(response), "what is sent is what is converted", len(response))
+        messages = [header.size for header in MemoryRecords(response).batches()]
         if self._version < FIRST_BATCH_WHOLE_SINCE:
             limit = max(self._max_bytes, *messages[:1], 0)
-            promised(len(answer) <= limit, "an answer is within its limit", len(answer), limit)
+            promised(len(response) <= limit, "a response is within its limit", len(response), limit)
         else:
-            promised(sum(messages) == len(answer), "an answer is whole messages")
+            promised(sum(messages) == len(response), "a response is whole messages")
         self._turns = 0
-        self._answers += 1
-        self.is_done = not found or self._answers == ANSWERS_MAX
+        self._responses += 1
+        self.is_done = not found or self._responses == RESPONSES_MAX
         if found:
             self._offset = found[-1][0] + 1
 

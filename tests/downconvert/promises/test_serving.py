@@ -1,4 +1,4 @@
-"""Whatever a broker keeps and whoever else asks, each answer is what was promised."""
+"""Whatever a broker keeps and whoever else asks, each response is what was promised."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""Whatever clients do and whatever is kept for them, each answer is what was promised."""
+"""Whatever clients do and whatever is kept for them, each response is what was promised."""
 
 from pathlib import Path
 from random import Random
@@ -40,7 +40,7 @@ class Clients(RuleBasedStateMachine):
         self._directory.cleanup()
 
 
-def test_whatever_is_under_way_answers_are_what_was_promised() -> None:
+def test_whatever_is_under_way_responses_are_what_was_promised() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Clients,
         settings=settings(

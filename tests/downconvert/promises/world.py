@@ -1,9 +1,9 @@
 """Clients that fetch one log, in any order, and all that is promised of what they get.
 
 Each step lets one client do something, or the memory for what was converted runs out or is there
-again, or the file grows, or is truncated for a while. Whatever was done before, an answer is what
+again, or the file grows, or is truncated for a while. Whatever was done before, a response is what
 it would be alone and without any cache, as long as it was promised to be, within its limits, and
-the next one begins with what it left out. If the file was truncated meanwhile, an answer may fail,
+the next one begins with what it left out. If the file was truncated meanwhile, a response may fail,
 or end early. The bytes that were sent are then right, and no more than were promised.
 
 Not here: what is in the log (any_log.py), how clients ask and take (client.py, clients.py,
@@ -37,16 +37,16 @@ from tests import backends
 from tests.downconvert.conversion.comparable import comparable
 
 from .any_log import AnyLog, Found, Zstd, any_log
-from .client import ANSWERS_MAX, IDLE_TURNS_MAX, Client
+from .client import IDLE_TURNS_MAX, RESPONSES_MAX, Client
 from .clients import Asks, any_asks
 from .promise import delivered, expected, promised
 from .without_descriptor import WithoutDescriptor
 
 WORLDS: Final[dict[Zstd, int]] = {"anywhere": 6, "aborted": 1, "nowhere": 1}  # how many of each
-PADDING_MAX: Final = 0.03  # of an answer, besides one message
+PADDING_MAX: Final = 0.03  # of a response, besides one message
 LARGE_EVERY: Final = 200  # of so many logs one is large
-CUTS_MAX: Final = 20  # of a file: the longest answers take hundreds of turns
-ENOUGH_MADE: Final = (300, 3_000, 3_000, ENOUGH)  # bytes that are made for an answer
+CUTS_MAX: Final = 20  # of a file: the longest responses take hundreds of turns
+ENOUGH_MADE: Final = (300, 3_000, 3_000, ENOUGH)  # bytes that are made for a response
 
 
 class World:
@@ -69,7 +69,7 @@ class World:
         self._memory = MemoryRecords(self.log.data)
         self._batches = list(self._memory.batches())
         self._has_twin = len(self.log.data) % 10 == 0  # the kernels are compared, too
-        self.answers = 0  # that were checked
+        self.responses = 0  # that were checked
         self._alone: dict[object, bytes] = {}
         self._converted: dict[object, bytes] = {}
         self._counted: dict[object, ConversionStats] = {}
@@ -106,7 +106,7 @@ class World:
 
     def run(self, random: Random) -> None:
         """Steps until every client has all."""
-        turns_max = 10 * ANSWERS_MAX * IDLE_TURNS_MAX
+        turns_max = 10 * RESPONSES_MAX * IDLE_TURNS_MAX
         for _ in range(turns_max):
             waiting = [client for client in self.clients if not client.is_done]
             if not waiting:
@@ -190,7 +190,7 @@ class World:
         asks: Asks,
         offset: int,
         part: tuple[int, int],
-        answer: bytes,
+        response: bytes,
         *,
         size: int,
         limit: int | None,
@@ -198,17 +198,19 @@ class World:
         stats: ConversionStats,
     ) -> None:
         """BrokenPromiseError: this is not what the client was to get."""
-        self.answers += 1
-        promised(len(answer) == size, "the bytes sent are those promised", len(answer), size)
-        promised(limit is None or len(answer) <= limit, "an answer is within its limit", limit)
+        self.responses += 1
+        promised(len(response) == size, "the bytes sent are those promised", len(response), size)
+        promised(limit is None or len(response) <= limit, "a response is within its limit", limit)
         alone = self.sent_alone(asks, offset, part, limit)
-        promised(answer == alone, "what is sent is what would be alone", len(answer), len(alone))
+        promised(
+            response == alone, "what is sent is what would be alone", len(response), len(alone)
+        )
         if self._has_twin:
             self._check_twins(asks, offset, part)
-        self._check_whole(asks, offset, part, answer, stats.filler_bytes)
+        self._check_whole(asks, offset, part, response, stats.filler_bytes)
         if is_whole or (limit is None and asks.has_everything):
-            self._check_all(asks, offset, part, answer, stats)
-        found = delivered(answer, offset)
+            self._check_all(asks, offset, part, response, stats)
+        found = delivered(response, offset)
         truth = self.expected(asks, offset)
         promised(found == truth[: len(found)], "a fetch begins with what is next", offset)
         is_exact = asks.policy.size == "exact"
@@ -220,13 +222,13 @@ class World:
             last = found[-1][0] if found else -1
             needed = sum(each for at, each in own if at <= last)
             largest = max(each for _, each in own)
-            bound = needed + PADDING_MAX * len(answer) + largest
-            promised(len(answer) <= bound, "padding is bounded", len(answer), needed, largest)
+            bound = needed + PADDING_MAX * len(response) + largest
+            promised(len(response) <= bound, "padding is bounded", len(response), needed, largest)
             promised(limit is not None or bool(found) or not gets_on, "each fetch gets on")
 
     def check_cut(self, asks: Asks, offset: int, taken: bytes) -> None:
-        """BrokenPromiseError: this is not how an answer begins."""
-        self.answers += 1
+        """BrokenPromiseError: this is not how a response begins."""
+        self.responses += 1
         found = delivered(taken, offset)
         truth = self.expected(asks, offset)
         promised(found == truth[: len(found)], "what was sent is in the log", offset)
@@ -236,12 +238,12 @@ class World:
         asks: Asks,
         offset: int,
         part: tuple[int, int],
-        answer: bytes,
+        response: bytes,
         stats: ConversionStats,
     ) -> None:
-        """BrokenPromiseError: something is missing in the answer, or counted differently than in a
-        conversion without a promise."""
-        promised(answer == self._whole(asks, offset, part), "a whole answer has everything")
+        """BrokenPromiseError: something is missing in the response, or counted differently than in
+        a conversion without a promise."""
+        promised(response == self._whole(asks, offset, part), "a whole response has everything")
         counted, *same = (
             (each.records_converted, each.batches_converted, each.temporary_bytes)
             for each in (stats, self._counted[self._key(asks, offset, part)])
@@ -249,19 +251,19 @@ class World:
         promised([counted] == same, "all conversions count the same", counted, same)
 
     def _check_whole(
-        self, asks: Asks, offset: int, part: tuple[int, int], answer: bytes, filler_bytes: int
+        self, asks: Asks, offset: int, part: tuple[int, int], response: bytes, filler_bytes: int
     ) -> None:
         """BrokenPromiseError: there is something else than the beginning of the conversion, or
         filler in its place."""
         whole = self._whole(asks, offset, part)
-        converted = answer[: len(whole)]
-        promised(whole.startswith(converted), "what is sent is what is converted", len(answer))
-        left = len(answer) - len(converted)
+        converted = response[: len(whole)]
+        promised(whole.startswith(converted), "what is sent is what is converted", len(response))
+        left = len(response) - len(converted)
         promised(not left or asks.policy.size == "estimate", "only estimates have filler", left)
         filled = b""
         while len(filled) < left:
             filled += filler(left - len(filled))
-        promised(answer[len(converted) :] == filled, "what is missing is filled up", left)
+        promised(response[len(converted) :] == filled, "what is missing is filled up", left)
         promised(left == filler_bytes, "the filler is counted", left, filler_bytes)
 
     def _check_twins(self, asks: Asks, offset: int, part: tuple[int, int]) -> None:
@@ -286,7 +288,7 @@ class World:
         if key not in self._alone:
             records = MemoryRecords(self.bytes_of(*part))
             with self._patch.context() as patch:
-                patch.setattr(plan, "SMALL_SIZE_MAX", 0)  # small answers are what large ones are
+                patch.setattr(plan, "SMALL_SIZE_MAX", 0)  # small responses are what large ones are
                 lazy = LazyDownConvertRecords(
                     records, asks.to_magic, offset, policy, aborted=self.aborted(asks, part[0])
                 )
@@ -317,11 +319,11 @@ class World:
 
 
 def run_case(seed: int, number: int, directory: Path) -> int:
-    """One world until all clients have had enough. Returns how many answers were checked."""
+    """One world until all clients have had enough. Returns how many responses were checked."""
     random = Random(f"{seed}/{number}")
     world = World(random, directory, is_large=number % LARGE_EVERY == 0)
     try:
         world.run(random)
-        return world.answers
+        return world.responses
     finally:
         world.close()

@@ -20,7 +20,7 @@ def test_every_version_is_written_as_by_another_client_library_and_read_back(nam
         data = encode(name, version, random_message(Random(seed), name, version))
         assert encode(name, version, decode(name, version, memoryview(data))) == data, where
         if name == "ApiVersionsResponse":
-            continue  # the other reads it in version 0 if it can, as that may be the answer to any
+            continue  # the other reads it in version 0 if it can, as that may be a response to any
         theirs = other(name).decode(data, version=version)
         theirs.with_header()
         assert theirs.encode() == data, where

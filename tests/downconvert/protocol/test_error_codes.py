@@ -17,5 +17,5 @@ def test_fields_of_other_names_and_lists_that_are_null_count_too() -> None:
     assert not error_codes(ApiKey.Metadata, Message(topics=None))
 
 
-def test_an_answer_without_errors_has_none() -> None:
+def test_a_response_without_errors_has_none() -> None:
     assert not error_codes(ApiKey.ApiVersions, Message(error_code=0, api_keys=[]))

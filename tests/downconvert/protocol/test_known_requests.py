@@ -81,20 +81,21 @@ def test_their_number_is_bounded() -> None:
 
 @pytest.mark.parametrize("api", sorted(known_requests.POLLED))
 def test_a_handler_changes_nothing_in_a_request_that_is_known(api: ApiKey, tmp_path: Path) -> None:
-    """The broker's answers to the same bytes are the same, and the request is as it was parsed."""
+    """The broker's responses to the same bytes are the same, and the request is as it was
+    parsed."""
     broker = Broker(LogDir.open(tmp_path))
     for version in broker.versions[api]:
         data = frame(api, version, Message())
-        answers = []
+        responses = []
         for _ in range(3):
             buffer = bytearray(data)
             exchange = broker.handle(someone(), memoryview(buffer), 0.0)
             if not exchange.is_done:
                 broker.tick(100.0)
-            answers.append(sent(exchange))
+            responses.append(sent(exchange))
             buffer[:] = bytes(len(buffer))  # the connection's next request comes into it
             assert exchange.request.body == parsed(data).body
-        assert answers[0] == answers[1] == answers[2]
+        assert responses[0] == responses[1] == responses[2]
 
 
 def test_the_rights_of_a_client_are_checked_each_time(tmp_path: Path) -> None:

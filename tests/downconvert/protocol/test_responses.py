@@ -119,7 +119,7 @@ def test_the_sends_of_a_response_are_known_after_it_was_sent() -> None:
     assert send.records == [joined]
 
 
-def test_the_answer_to_api_versions_never_has_the_flexible_header() -> None:
+def test_the_response_to_api_versions_never_has_the_flexible_header() -> None:
     for version in range(5):
         channel = BytesIO()
         send = response(header(ApiKey.ApiVersions, version), Message())

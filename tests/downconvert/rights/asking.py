@@ -1,7 +1,7 @@
 """Asks everything of the table, and compares what happens with what the rule allows.
 
 Clients are connections to a broker, and to a gateway in front of another one. Beside the error
-codes, it looks at what is changed, and at names in answers that nobody asked for."""
+codes, it looks at what is changed, and at names in responses that nobody asked for."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -42,8 +42,8 @@ DENIALS: Final = {
 UNKNOWN_TOPIC_ID: Final = 100
 AUTHORIZATION: Final = frozenset().union(*DENIALS.values())
 SERVE, GATEWAY = "serve", "gateway"
-FETCH_AT_GATEWAY: Final = 15  # the newest: answers to later ones hold brokers' addresses
-LOG_DIRS_TELL: Final = 3  # the first version of DescribeLogDirs whose answers have an error
+FETCH_AT_GATEWAY: Final = 15  # the newest: responses to later ones hold brokers' addresses
+LOG_DIRS_TELL: Final = 3  # the first version of DescribeLogDirs whose responses have an error
 METADATA_TELLS, GROUPS_TELL = 8, 3  # the first versions that tell operations
 NOT_TOLD: Final = -(2**31)
 # The codes of AclOperation, and which of them a broker of 3.9 tells of.
@@ -81,9 +81,9 @@ class Side:
         self.end()
         self.set_access(access)
         with Wire(self.address) as wire:
-            answer = wire.ask(ApiKey.ApiVersions, 0, Message())
+            response = wire.ask(ApiKey.ApiVersions, 0, Message())
         self.offered = {
-            one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
+            one.api_key: range(one.min_version, one.max_version + 1) for one in response.api_keys
         }
 
     def end(self) -> None:
@@ -92,7 +92,7 @@ class Side:
         self.wire = None
 
     def ask(self, api: ApiKey, version: int, body: Message) -> tuple[bytes, bytes] | None:
-        """The bytes of the request and of the answer; None: the connection ended instead."""
+        """The bytes of the request and of the response; None: the connection ended instead."""
         if self.wire is None:
             self.wire = Wire(self.address)
         data = frame(api, version, body)
@@ -225,37 +225,37 @@ def _judge(
     if version in case.by_id and UNKNOWN_TOPIC_ID in codes and denied:
         errors.add(TOPIC_DENIED)
     if denied and not errors:
-        raise WrongError(f"{denied} are denied, and the answer has errors {sorted(codes)}")
+        raise WrongError(f"{denied} are denied, and the response has errors {sorted(codes)}")
     if errors - {code for kind in denied for code in DENIALS[kind]}:
-        raise WrongError(f"{denied} are denied, and the answer has errors {sorted(codes)}")
+        raise WrongError(f"{denied} are denied, and the response has errors {sorted(codes)}")
     for kind in (TOPIC, GROUP, ID):
         for whose in ("own", "other"):
             name = belongings.name_of(kind, whose)
             is_told = name.encode() in response and name.encode() not in request
             if is_told and "Describe" not in granted(settings, kind, name):
-                raise WrongError(f"the answer names {name}")
+                raise WrongError(f"the response names {name}")
     _judge_operations(settings, case, version, answer)
     return "denied" if denied else "allowed"
 
 
 def _may_be_missing(settings: Settings, side: Side, case: Case, version: int) -> bool:
-    """Whether it may be that what is allowed is not offered: what a request or an answer says can
+    """Whether it may be that what is allowed is not offered: what a request or a response says can
     not be checked."""
     if side.name == GATEWAY and case.api is ApiKey.Fetch and version > FETCH_AT_GATEWAY:
         return True
     return bool(settings) and (version in case.by_id or case.api is ApiKey.DescribeAcls)
 
 
-def _judge_operations(settings: Settings, case: Case, version: int, answer: Message) -> None:
-    """The operations that an answer tells of are those that are granted."""
+def _judge_operations(settings: Settings, case: Case, version: int, response: Message) -> None:
+    """The operations that a response tells of are those that are granted."""
     errors: list[tuple[str, str, int]] = []
     if case.api is ApiKey.Metadata and version >= METADATA_TELLS:
-        errors = [(TOPIC, one.name, one.topic_authorized_operations) for one in answer.topics]
-        errors.append((CLUSTER, "", answer.cluster_authorized_operations))
+        errors = [(TOPIC, one.name, one.topic_authorized_operations) for one in response.topics]
+        errors.append((CLUSTER, "", response.cluster_authorized_operations))
     elif case.api is ApiKey.DescribeGroups and version >= GROUPS_TELL:
-        errors = [(GROUP, one.group_id, one.authorized_operations) for one in answer.groups]
+        errors = [(GROUP, one.group_id, one.authorized_operations) for one in response.groups]
     elif case.api is ApiKey.DescribeCluster:
-        errors = [(CLUSTER, "", answer.cluster_authorized_operations)]
+        errors = [(CLUSTER, "", response.cluster_authorized_operations)]
     for kind, name, bits in errors:
         if bits == NOT_TOLD:  # an error has no operations, nor has who did not ask
             continue

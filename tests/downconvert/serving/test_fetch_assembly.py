@@ -1,4 +1,4 @@
-"""The records field of a fetch's answer is put together from its parts."""
+"""The records field of a fetch's response is put together from its parts."""
 
 from io import BytesIO
 
@@ -100,7 +100,7 @@ EARLIER_MARKER = build_marker(ControlRecordType.ABORT, offset=6, timestamp=0, pr
         (batch(0, magic=1), 5, False, 0, None),
     ],
 )
-def test_an_answer_begins_with_the_first_batch_that_has_something_for_the_client(
+def test_a_response_begins_with_the_first_batch_that_has_something_for_the_client(
     data: bytes, offset: int, wants_markers: bool, base_offset: int | None, end: int | None
 ) -> None:
     found = first_visible(MemoryRecords(data), offset, wants_markers=wants_markers)

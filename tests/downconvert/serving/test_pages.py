@@ -65,8 +65,8 @@ def test_a_client_that_cannot_be_accepted_is_tried_a_few_times_and_served_later(
         assert 0 < len(tries) < 20
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         client.settimeout(60.0)
-        with client.makefile("rb") as answer:
-            assert answer.read().endswith(b"here")
+        with client.makefile("rb") as response:
+            assert response.read().endswith(b"here")
 
 
 def test_head_gets_the_headers_of_the_page_and_no_body() -> None:
@@ -83,11 +83,11 @@ def test_head_gets_the_headers_of_the_page_and_no_body() -> None:
 
 
 def exchanged(pages: Pages, method: bytes, path: str) -> tuple[bytes, bytes]:
-    """The status and headers of an answer, without its date, and its body."""
+    """The status and headers of a response, without its date, and its body."""
     with connected(pages) as client:
         client.sendall(method + f" {path} HTTP/1.0\r\n\r\n".encode())
-        with client.makefile("rb") as answer:
-            head, _, body = answer.read().partition(b"\r\n\r\n")
+        with client.makefile("rb") as response:
+            head, _, body = response.read().partition(b"\r\n\r\n")
     lines = [line for line in head.splitlines() if not line.startswith(b"Date:")]
     return b"\n".join(lines), body
 
@@ -114,10 +114,10 @@ def test_a_client_that_stops_reading_is_disconnected_and_leaves_no_line_in_the_l
     ):
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         wait_for(lambda: bool(ended))
-        with client.makefile("rb") as answer:
+        with client.makefile("rb") as response:
             size = 0
             with suppress(ConnectionError):
-                while some := answer.read1():
+                while some := response.read1():
                     size += len(some)
         assert 0 < size < len(large)
     assert capfd.readouterr().err == ""
@@ -153,8 +153,8 @@ def test_a_client_keeps_its_connection_while_any_number_of_others_come_and_go() 
         for _ in range(CLIENTS_MAX + 5):
             assert exchanged(pages, b"GET", "/")[1] == b"here"
         slow.sendall(b"TP/1.0\r\n\r\n")
-        with slow.makefile("rb") as answer:
-            assert answer.read().endswith(b"here")
+        with slow.makefile("rb") as response:
+            assert response.read().endswith(b"here")
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.0\r\nA: b"])

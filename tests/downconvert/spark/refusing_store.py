@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def refusing(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+def refusing(response: bytes) -> Iterator[tuple[str, list[bytes]]]:
     """Its address, and the requests that it has got."""
     requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -20,7 +20,7 @@ def refusing(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
                     return
                 with client:
                     requests.append(client.recv(65536))
-                    client.sendall(answer)
+                    client.sendall(response)
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}", requests

@@ -124,7 +124,7 @@ def test_wrong_options_are_told_when_the_query_is_made(spark: SparkSession, logs
         source(spark, logs, subscribe="many,nobody").count()
 
 
-def test_an_empty_answer_has_all_columns(spark: SparkSession, logs: Path) -> None:
+def test_an_empty_response_has_all_columns(spark: SparkSession, logs: Path) -> None:
     found = source(spark, logs, topics="many", startingOffsets='{"many":{"3":99999}}')
     assert found.collect() == []
     assert len(found.columns) == 7

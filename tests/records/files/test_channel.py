@@ -17,10 +17,10 @@ DATA = memoryview(bytes(range(256)))
 
 
 class Channel:
-    """Returns the given answers, or raises them."""
+    """Returns the given responses, or raises them."""
 
-    def __init__(self, answer: Any) -> None:
-        self._answer = answer
+    def __init__(self, response: Any) -> None:
+        self._answer = response
 
     def write(self, _: memoryview) -> Any:
         if isinstance(self._answer, Exception):
@@ -105,12 +105,12 @@ def test_a_buffered_file_over_a_full_pipe_reports_the_bytes_in_its_buffer() -> N
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [0, None, BlockingIOError(), ssl.SSLWantReadError(), ssl.SSLWantWriteError()],
     ids=repr,
 )
-def test_every_form_of_not_now_is_zero(answer: Any) -> None:
-    assert writer(Channel(answer))(DATA) == 0
+def test_every_form_of_not_now_is_zero(response: Any) -> None:
+    assert writer(Channel(response))(DATA) == 0
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_errors_of_a_channel_are_passed_to_the_caller(error: Exception) -> None:
         writer(Channel(error))(DATA)
 
 
-@pytest.mark.parametrize("answer", [-1, 257])
-def test_a_channel_cannot_take_more_than_it_was_given_or_less_than_nothing(answer: int) -> None:
+@pytest.mark.parametrize("response", [-1, 257])
+def test_a_channel_cannot_take_more_than_it_was_given_or_less_than_nothing(response: int) -> None:
     with pytest.raises(OSError, match="took"):
-        writer(Channel(answer))(DATA)
+        writer(Channel(response))(DATA)
 
 
 def test_a_closed_socket_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:

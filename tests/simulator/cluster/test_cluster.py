@@ -34,7 +34,8 @@ def test_promises_hold_in_a_cluster_of_five_and_for_a_lone_broker() -> None:
 
 @pytest.mark.timeout(60)
 def test_a_broker_with_a_full_disk_does_not_repeat_requests() -> None:
-    """Each answer brought all its requests again, and each of those an answer: it never ended."""
+    """Each response brought all its requests again, and each of those a response: it never
+    ended."""
     assert cluster_seeds.run(22186).problem == ""
 
 

@@ -138,7 +138,7 @@ def test_a_request_to_an_earlier_life_is_answered_by_a_reset(ends: Ends) -> None
     assert (ends.machine.received, ends.closed) == ([], 1)
 
 
-def test_a_client_that_has_given_up_gets_no_answer(ends: Ends) -> None:
+def test_a_client_that_has_given_up_gets_no_response(ends: Ends) -> None:
     ends.connection.reply(b"late", None)
     ends.connection.close()
     ends.wait()

@@ -42,7 +42,7 @@ def test_acknowledged_records_are_in_the_log_at_the_end(truth: Truth) -> None:
 
 def test_a_leaders_high_watermark_never_decreases_for_any_client(truth: Truth) -> None:
     observed(truth, 5, epoch=1)
-    observed(truth, 4, epoch=1, who="b")  # his answer was longer under way
+    observed(truth, 4, epoch=1, who="b")  # his response was longer under way
     with pytest.raises(InvariantError, match="decreases from 5 to 4"):
         observed(truth, 4, epoch=1)
 

@@ -7,24 +7,24 @@ from threading import Thread
 import pytest
 
 from simulator.fetch.consumers import Consumers, Expected, Reading
-from simulator.fetch.driver import ANSWER_HEAD, REQUEST, Driver, Tally
+from simulator.fetch.driver import REQUEST, RESPONSE_HEAD, Driver, Tally
 from simulator.fetch.fetches import Fetch
 from simulator.fetch.plan import digest
 from simulator.fetch.responses import BytesSend
 
-ANSWERS = [bytes([number]) * size for number, size in enumerate((1, 70_000, 0, 400_000, 12))]
-FETCHES = [Fetch(0, number, 0, 0) for number in range(len(ANSWERS))]
-EXPECTED = [Expected(len(answer), digest(answer), 10) for answer in ANSWERS]
+RESPONSES = [bytes([number]) * size for number, size in enumerate((1, 70_000, 0, 400_000, 12))]
+FETCHES = [Fetch(0, number, 0, 0) for number in range(len(RESPONSES))]
+EXPECTED = [Expected(len(response), digest(response), 10) for response in RESPONSES]
 
 
 def ready(fetch: Fetch) -> BytesSend:
-    return BytesSend(ANSWERS[fetch.position])
+    return BytesSend(RESPONSES[fetch.position])
 
 
 def face_to_face(
     consumers: int, slow: int, expected: Sequence[Expected] = EXPECTED, rate: int = 200_000
 ) -> tuple[Tally, Reading]:
-    """Everything that both sides saw when each fast consumer has read all answers."""
+    """Everything that both sides saw when each fast consumer has read all responses."""
     ours, theirs = zip(*(socket.socketpair() for _ in range(consumers + slow)), strict=True)
     driver = Driver(ours, FETCHES, ready)
     thread = Thread(target=driver.run)
@@ -33,15 +33,15 @@ def face_to_face(
     reading = Consumers(theirs, expected, slow, rate, answered.append).run()
     thread.join(20)
     assert not thread.is_alive()
-    assert answered == list(range(1, reading.answers + 1))
+    assert answered == list(range(1, reading.responses + 1))
     return driver.tally, reading
 
 
-def test_every_consumer_reads_every_answer() -> None:
+def test_every_consumer_reads_every_response() -> None:
     tally, reading = face_to_face(3, 0)
-    assert (tally.answers, tally.broken) == (15, 0)
-    assert tally.promised == tally.sent == 3 * sum(map(len, ANSWERS)) == reading.size
-    assert (reading.answers, reading.records, reading.wrong) == (15, 150, 0)
+    assert (tally.responses, tally.broken) == (15, 0)
+    assert tally.promised == tally.sent == 3 * sum(map(len, RESPONSES)) == reading.size
+    assert (reading.responses, reading.records, reading.wrong) == (15, 150, 0)
     assert len(reading.latencies) == len(reading.first_bytes) == 15
     for first, last in zip(reading.first_bytes, reading.latencies, strict=True):
         assert 0 < first <= last < 20
@@ -49,19 +49,19 @@ def test_every_consumer_reads_every_answer() -> None:
 
 def test_slow_consumers_do_not_delay_others_and_stop_with_them() -> None:
     tally, reading = face_to_face(2, 2, rate=100_000)
-    assert reading.seconds < 2  # one of the answers alone takes a slow one four seconds
-    assert 10 <= reading.answers < 20
+    assert reading.seconds < 2  # one of the responses alone takes a slow one four seconds
+    assert 10 <= reading.responses < 20
     assert reading.wrong == 0
     assert len(reading.latencies) == 10  # those of slow ones say nothing about the sender
     assert tally.broken == 0
 
 
 def test_a_slow_consumer_keeps_its_rate() -> None:
-    """The fast consumer gets its answer after the slow one has read `count` of them."""
+    """The fast consumer gets its response after the slow one has read `count` of them."""
     rate, count = 50_000, 10
     (near, slow_near), (fast, slow) = zip(*(socket.socketpair() for _ in range(2)), strict=True)
-    answer = b"a" * 992
-    whole = ANSWER_HEAD.pack(len(answer)) + answer
+    response = b"a" * 992
+    whole = RESPONSE_HEAD.pack(len(response)) + response
 
     def send() -> None:
         with near, slow_near:
@@ -74,15 +74,15 @@ def test_a_slow_consumer_keeps_its_rate() -> None:
 
     thread = Thread(target=send)
     thread.start()
-    expected = [Expected(len(answer), digest(answer), 1)]
+    expected = [Expected(len(response), digest(response), 1)]
     reading = Consumers((fast, slow), expected, 1, rate, lambda _: None).run()
     thread.join(20)
     assert reading.wrong == 0
-    assert reading.answers == count + 1
+    assert reading.responses == count + 1
     assert len(whole) * (count - 1) / rate <= reading.seconds < 5  # no pause before the first
 
 
-def test_an_answer_begins_in_the_turn_of_its_request() -> None:
+def test_a_response_begins_in_the_turn_of_its_request() -> None:
     log: list[str] = []
 
     class Logged(BytesSend):
@@ -92,7 +92,7 @@ def test_an_answer_begins_in_the_turn_of_its_request() -> None:
 
     def respond(fetch: Fetch) -> Logged:
         log.append("ask")
-        return Logged(ANSWERS[fetch.position])
+        return Logged(RESPONSES[fetch.position])
 
     pairs = [socket.socketpair() for _ in range(3)]
     for _, theirs in pairs:
@@ -100,7 +100,7 @@ def test_an_answer_begins_in_the_turn_of_its_request() -> None:
         theirs.shutdown(socket.SHUT_WR)  # nothing more is asked
     tally = Driver([ours for ours, _ in pairs], FETCHES, respond).run()
     assert log == 3 * ["ask", "write"]
-    assert tally.answers == 3
+    assert tally.responses == 3
     for _, theirs in pairs:
         theirs.close()
 
@@ -112,7 +112,7 @@ def test_an_answer_begins_in_the_turn_of_its_request() -> None:
         EXPECTED[1]._replace(digest=digest(b"something else")),
     ],
 )
-def test_an_unplanned_answer_is_detected(other: Expected) -> None:
+def test_an_unplanned_response_is_detected(other: Expected) -> None:
     _, reading = face_to_face(2, 0, [EXPECTED[0], other, *EXPECTED[2:]])
     assert reading.wrong == 2
 
@@ -127,13 +127,13 @@ class _Lying(BytesSend):
 
 def test_a_broken_promise_is_detected() -> None:
     ours, theirs = socket.socketpair()
-    driver = Driver([ours], FETCHES, lambda fetch: _Lying(ANSWERS[fetch.position]))
+    driver = Driver([ours], FETCHES, lambda fetch: _Lying(RESPONSES[fetch.position]))
     with theirs:
         theirs.sendall(REQUEST.pack(0))
         thread = Thread(target=driver.run)
         thread.start()
-        assert theirs.recv(ANSWER_HEAD.size, socket.MSG_WAITALL) == ANSWER_HEAD.pack(11)
-        assert theirs.recv(1) == ANSWERS[0]
+        assert theirs.recv(RESPONSE_HEAD.size, socket.MSG_WAITALL) == RESPONSE_HEAD.pack(11)
+        assert theirs.recv(1) == RESPONSES[0]
     thread.join(20)
     assert (driver.tally.broken, driver.tally.promised, driver.tally.sent) == (1, 11, 1)
 
@@ -141,8 +141,8 @@ def test_a_broken_promise_is_detected() -> None:
 def test_consumers_that_go_away_end_the_driver() -> None:
     ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)
     driver = Driver(ours, FETCHES, ready)
-    theirs[0].sendall(REQUEST.pack(3))  # and never reads the answer
+    theirs[0].sendall(REQUEST.pack(3))  # and never reads the response
     theirs[1].sendall(REQUEST.pack(0)[:2])  # the beginning of a request
     for connected in theirs:
         connected.close()
-    assert driver.run().answers == 0
+    assert driver.run().responses == 0

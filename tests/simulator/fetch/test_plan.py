@@ -1,4 +1,4 @@
-"""A consumer's fetches through the log, and the expected answers."""
+"""A consumer's fetches through the log, and the expected responses."""
 
 from pathlib import Path
 from random import Random
@@ -24,7 +24,7 @@ def test_every_record_is_read_once_in_every_mode(tmp_path: Path) -> None:
         assert {fetch.file for fetch in plan.fetches} == {0, 1, 2}
 
 
-def test_eager_answers_are_planned_as_they_are_sent(tmp_path: Path) -> None:
+def test_eager_responses_are_planned_as_they_are_sent(tmp_path: Path) -> None:
     dice = Random(1)
     records = [Record(n, 1000, value=dice.randbytes(800)) for n in range(1000)]
     batches = [build(records[at : at + 20], magic=2, codec=Codec.GZIP) for at in range(0, 1000, 20)]
@@ -34,31 +34,31 @@ def test_eager_answers_are_planned_as_they_are_sent(tmp_path: Path) -> None:
     plan = make_plan("eager", [path], options)
     assert lazy.unlike_eager > 0  # it ends early
     with FileRecords.open(path) as log:
-        for fetch, answer in zip(plan.fetches, plan.answers, strict=True):
+        for fetch, response in zip(plan.fetches, plan.responses, strict=True):
             data = eager(log.slice(fetch.position, fetch.size), 1, fetch.first_offset)
-            assert (answer.size, answer.digest) == (len(data), digest(data))
-            assert answer.records == answer.converted
+            assert (response.size, response.digest) == (len(data), digest(data))
+            assert response.records == response.converted
     assert plan.records == 1000
 
 
-def test_an_answer_is_the_eager_conversion_of_its_fetch(tmp_path: Path) -> None:
+def test_a_response_is_the_eager_conversion_of_its_fetch(tmp_path: Path) -> None:
     path = written(tmp_path, *(batch(range(at, at + 7)) for at in range(0, 70, 7)))
     plan = make_plan("lazy", [path], SMALL)
     assert len(plan.fetches) > 5
     with FileRecords.open(path) as log:
-        for fetch, answer in zip(plan.fetches, plan.answers, strict=True):
+        for fetch, response in zip(plan.fetches, plan.responses, strict=True):
             data = eager(log.slice(fetch.position, fetch.size), 1, fetch.first_offset)
-            assert (answer.size, answer.digest) == (len(data), digest(data))
-            assert answer.records == answer.converted == 7
-            assert answer.filler == 0
+            assert (response.size, response.digest) == (len(data), digest(data))
+            assert response.records == response.converted == 7
+            assert response.filler == 0
 
 
-def test_a_raw_answer_is_the_bytes_of_the_log(tmp_path: Path) -> None:
+def test_a_raw_response_is_the_bytes_of_the_log(tmp_path: Path) -> None:
     path = written(tmp_path, batch([0, 1]), marker(2))
     plan = make_plan("zero-copy", [path], SMALL)
-    (answer,) = plan.answers
-    assert answer.digest == digest(path.read_bytes())
-    assert (answer.size, answer.records, answer.converted) == (path.stat().st_size, 2, 0)
+    (response,) = plan.responses
+    assert response.digest == digest(path.read_bytes())
+    assert (response.size, response.records, response.converted) == (path.stat().st_size, 2, 0)
 
 
 def test_under_kafkas_promise_a_consumer_fetches_cut_records_again(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_filler_is_counted_and_not_read(tmp_path: Path) -> None:
     path = written(tmp_path, *batches, marker(10), marker(11))
     plan = make_plan("lazy", [path], Options(policy="kafka", to_magic=0))
     assert plan.records == 10
-    assert sum(answer.filler for answer in plan.answers) > 0
+    assert sum(response.filler for response in plan.responses) > 0
 
 
 def test_a_fetch_that_converts_to_nothing_is_skipped(tmp_path: Path) -> None:

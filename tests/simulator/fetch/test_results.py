@@ -13,7 +13,7 @@ from simulator.fetch.consumers import Reading
 from simulator.fetch.driver import Tally
 from simulator.fetch.fetches import Fetch
 from simulator.fetch.metrics import FIGURES
-from simulator.fetch.plan import Answer, Plan
+from simulator.fetch.plan import Plan, Response
 from simulator.fetch.plots import throughput
 from simulator.fetch.report import write_report
 from simulator.fetch.results import Result, Run, Sent
@@ -26,18 +26,18 @@ PEAKS: dict[Mode, int] = {"lazy": 2 * MiB, "eager": 40 * MiB, "zero-copy": 0}
 
 
 def run_of(mode: Mode) -> Run:
-    answer = Answer(1000, b"", 10, 0 if mode == "zero-copy" else 10, 0)
+    response = Response(1000, b"", 10, 0 if mode == "zero-copy" else 10, 0)
     reading = Reading(
         seconds=2.0,
         size=4_000_000,
         records=20_000,
-        answers=400,
+        responses=400,
         first_bytes=[0.004, 0.001],
         latencies=[0.02, 0.01],
     )
     sent = Sent("native", Tally(400, 4_000_000, 4_000_000), 10 * MiB, PEAKS[mode], 0.5)
     timeline = [(0.0, 0), (0.5, PEAKS[mode]), (1.0, PEAKS[mode] // 2)]
-    plan = Plan([Fetch(0, 0, 900, 0)], [answer])
+    plan = Plan([Fetch(0, 0, 900, 0)], [response])
     return Run(plan, sent, reading, timeline)
 
 
@@ -63,11 +63,11 @@ def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
     lazy.plan.different = 2
     eager.sent.tally.broken = 1
     lazy.reading.wrong = 3
-    lazy.plan.answers[0] = lazy.plan.answers[0]._replace(records=9)
+    lazy.plan.responses[0] = lazy.plan.responses[0]._replace(records=9)
     assert result.failures() == [
-        "lazy: not the bytes of the eager conversion: 2 answers",
-        "lazy: other bytes than planned reached a consumer: 3 answers",
-        "eager: not of the size promised: 1 answer",
+        "lazy: not the bytes of the eager conversion: 2 responses",
+        "lazy: other bytes than planned reached a consumer: 3 responses",
+        "eager: not of the size promised: 1 response",
         "the modes do not deliver the same number of records: lazy 9, eager 10, zero-copy 10",
     ]
     assert printed(result, 100).count("FAILED  ") == 4
@@ -136,7 +136,7 @@ def test_the_page_names_everything_and_loads_nothing(result: Result, tmp_path: P
     assert "<b>&" not in page.replace('<b class="', "")
     assert "&lt;b&gt;&amp;" in page
     assert "read only up to its damage: x.log: torn" in page
-    assert "lazy: not of the size promised: 1 answer" in page
+    assert "lazy: not of the size promised: 1 response" in page
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     check_fits_a_phone(path)
 

@@ -40,16 +40,16 @@ def test_clients_of_every_kind_read_and_check_all_records(
         of_kind = stats.kinds[group.kind]
         ways = [scans[group.version, number] for number in range(group.count)]
         assert of_kind.wrong == 0
-        assert of_kind.answers >= sum(map(len, ways))
+        assert of_kind.responses >= sum(map(len, ways))
         assert of_kind.records >= sum(step.records for way in ways for step in way)
         assert of_kind.size >= sum(step.size for way in ways for step in way)
-        assert len(of_kind.latencies) == len(of_kind.first_bytes) == of_kind.answers
+        assert len(of_kind.latencies) == len(of_kind.first_bytes) == of_kind.responses
         times = zip(of_kind.first_bytes, of_kind.latencies, strict=True)
         assert all(0 < first <= last for first, last in times)
 
 
 @pytest.mark.parametrize("change", [{"digest": b"another "}, {"size": 77}])
-def test_an_answer_that_is_not_as_planned_is_counted(
+def test_a_response_that_is_not_as_planned_is_counted(
     directory: Path, scans: dict[tuple[int, int], list[Step]], change: dict[str, object]
 ) -> None:
     scan = list(scans[3, 0])
@@ -108,7 +108,7 @@ class EndingParent(SilentParent):
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 6])
-def test_an_answer_may_come_in_pieces_and_its_length_too(cut: int) -> None:
+def test_a_response_may_come_in_pieces_and_its_length_too(cut: int) -> None:
     body = b"answer"
     whole = len(body).to_bytes(LENGTH_SIZE) + body
     digest = new_digest()
@@ -135,4 +135,4 @@ def test_an_answer_may_come_in_pieces_and_its_length_too(cut: int) -> None:
         stats = clients.run(parent, 60.0)  # type: ignore[arg-type]
         thread.join()
     of_kind = stats.kinds["3.x"]
-    assert (of_kind.answers, of_kind.wrong, of_kind.size) == (1, 0, len(whole))
+    assert (of_kind.responses, of_kind.wrong, of_kind.size) == (1, 0, len(whole))

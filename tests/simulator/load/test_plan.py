@@ -1,4 +1,4 @@
-"""Scans: every record is read once, and answers are those of an eager conversion."""
+"""Scans: every record is read once, and responses are those of an eager conversion."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_a_client_that_cannot_be_answered_is_an_error(tmp_path: Path) -> None:
         make_scans(tmp_path, options)
 
 
-def test_recompressed_answers_are_compared_too(tmp_path: Path) -> None:
+def test_recompressed_responses_are_compared_too(tmp_path: Path) -> None:
     options = replace(
         SMALL,
         clients=(Group("0.10", 1),),

@@ -28,7 +28,8 @@ OLD = 40
 
 @pytest.fixture(scope="module")
 def result() -> LoadResult:
-    """Some clients of each age, some of the old ones slow, on a topic whose answers are recoded."""
+    """Some clients of each age, some of the old ones slow, on a topic whose responses are
+    recoded."""
     options = replace(
         SMALL,
         clients=(Group("0.8", OLD), Group("0.10", OLD), Group("3.x", 4)),
@@ -48,7 +49,7 @@ def runs_of(result: LoadResult) -> list[LoadRun]:
 
 
 @pytest.mark.slow
-def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_an_answer_eagerly() -> None:
+def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_a_response_eagerly() -> None:
     options = replace(
         preset("kip-283", 16 * MiB), partitions=16, per_fetch=16, modes=("lazy", "eager"), rounds=1
     )
@@ -76,18 +77,18 @@ def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:
 
 
 @pytest.mark.slow
-def test_every_answer_to_every_kind_is_as_planned(result: LoadResult) -> None:
+def test_every_response_to_every_kind_is_as_planned(result: LoadResult) -> None:
     assert result.failures() == []
     for run in runs_of(result):
         assert set(run.kinds) == {"0.8", "0.10", "3.x"}
         for kind, stats in run.kinds.items():
-            assert stats.answers > 0, kind
+            assert stats.responses > 0, kind
             assert 0 < run.first_byte_of(kind, 50) <= run.last_byte_of(kind, 99)
 
 
 def test_old_clients_take_64_kib_each_besides_what_all_of_them_share(result: LoadResult) -> None:
     large = 16 * 512 * KiB  # the first few conversions may have large chunks
-    held = made.BUDGET  # messages that were made for the size of their answer
+    held = made.BUDGET  # messages that were made for the size of their response
     assert result.modes["lazy"].middle(lambda run: run.peak) <= large + held + 2 * OLD * 64 * KiB
 
 
@@ -108,12 +109,12 @@ def test_cpu_time_is_divided_by_phase(result: LoadResult) -> None:
     assert result.modes["zero-copy"].each[0].cpu(result.shares)["convert"] == 0
 
 
-def test_an_answer_that_was_wrong_is_a_failure_in_words(result: LoadResult) -> None:
+def test_a_response_that_was_wrong_is_a_failure_in_words(result: LoadResult) -> None:
     stats = result.modes["lazy"].each[0].kinds["0.8"]
     stats.wrong = 2
     try:
         assert result.failures() == [
-            "lazy: other bytes than planned reached clients of 0.8: 2 answers"
+            "lazy: other bytes than planned reached clients of 0.8: 2 responses"
         ]
         assert "FAILED" in str(verdict(result))
     finally:

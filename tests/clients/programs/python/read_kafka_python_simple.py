@@ -49,8 +49,8 @@ def send(asked, topic, pairs):
         messages = create_message_set(sent, CODECS[asked.codec])
     acks = {"0": 0, "1": 1, "all": -1}[asked.acks]
     request = ProduceRequest(topic.encode(), 0, messages)
-    answers = client.send_produce_request([request], acks=acks, timeout=5000)
-    assert acks == 0 or [answer.error for answer in answers] == [0], answers
+    responses = client.send_produce_request([request], acks=acks, timeout=5000)
+    assert acks == 0 or [response.error for response in responses] == [0], responses
     client.close()
 
 

@@ -5,7 +5,7 @@ Or to Kafka and to the gateway in front of Kafka 4.4.0.
 - `identities.py`: what each server calls the same thing
 - `operations.py`: requests, made from the definitions of the messages
 - `servers.py`: the two servers, and the connections to them
-- `answers.py`: answers as they are compared
+- `responses.py`: responses as they are compared
 - `may_differ.py`, `gateway_may_differ.py`: where they may differ, and why (`records_may_differ.py`,
   `topics_may_differ.py`, `coordinators_may_differ.py`)
 - `run.py`: a run of operations, and what differed"""

@@ -1,11 +1,11 @@
-"""Where answers of the coordinators may differ: of groups, offsets and transactions."""
+"""Where responses of the coordinators may differ: of groups, offsets and transactions."""
 
 from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey
 
-from .answers import Place
 from .difference import MayDiffer
+from .responses import Place
 
 GROUPS: Final = (
     *(ApiKey.DescribeGroups, ApiKey.ListGroups, ApiKey.OffsetDelete, ApiKey.DeleteGroups),
@@ -40,7 +40,7 @@ def _is_only_here(place: Place) -> bool:
 
 
 def _is_refused_id(place: Place) -> bool:
-    """A transactional id that Kafka knows without an epoch, or an answer that it is not known."""
+    """A transactional id that Kafka knows without an epoch, or a response that it is not known."""
     theirs, own = place.kafka, place.ours
     if isinstance(theirs, dict) and own is None:
         if "producer_epoch" in theirs:  # described
@@ -108,9 +108,9 @@ COORDINATORS: Final = (
     ),
     MayDiffer(
         "OffsetFetch that names a group twice",
-        "an answer for each",
-        "one answer, for the last",
-        "A short request gets no long answer.",
+        "a response for each",
+        "one response, for the last",
+        "A short request gets no long response.",
         lambda asked, _: (
             asked.api is ApiKey.OffsetFetch
             and asked.version >= 8

@@ -1,11 +1,11 @@
-"""A difference between the answers of two servers, and whether an answer has it."""
+"""A difference between the responses of two servers, and whether a response has it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .answers import Place
 from .operations import Operation
+from .responses import Place
 
 Applies: TypeAlias = Callable[[Operation, Place], bool]
 

@@ -1,4 +1,4 @@
-"""Where answers of `serve` may differ from those of Kafka 3.9.1, and why.
+"""Where responses of `serve` may differ from those of Kafka 3.9.1, and why.
 
 docs/differences.md shows this list; a test keeps the two equal. Nothing else may differ.
 

@@ -1,6 +1,6 @@
 """Requests of every API and version that both servers have, made from the definitions.
 
-Each is of a seed and a number, and of what the answers before it have said.
+Each is of a seed and a number, and of what the responses before it have said.
 
 Not here: what fields are given (values.py)."""
 

@@ -1,13 +1,13 @@
-"""Where answers about records may differ: Fetch, Produce, ListOffsets, DescribeLogDirs."""
+"""Where responses about records may differ: Fetch, Produce, ListOffsets, DescribeLogDirs."""
 
 from collections import Counter
 from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey
 
-from .answers import Place
 from .difference import MayDiffer
 from .operations import Operation
+from .responses import Place
 from .values import DAMAGED, UNKNOWN_ID
 
 LOOKING: Final = (
@@ -124,7 +124,7 @@ RECORDS: Final = (
     MayDiffer(
         "Produce that names a partition twice",
         "only the last records are written, and answered",
-        "all of them, each with an answer",
+        "all of them, each with a response",
         "No records are lost.",
         lambda asked, _: asked.api is ApiKey.Produce and _names_twice(asked),
         keeps_step=False,

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .answers import ENDED, Place, differences, learn, plain
 from .gateway_may_differ import GATEWAY_MAY_DIFFER
 from .identities import KAFKA, OURS, SIDES, Identities
 from .may_differ import MAY_DIFFER
 from .operations import Operation, creation, operation
+from .responses import ENDED, Place, differences, learn, plain
 from .servers import MOMENT, PATIENCE, Pair, Servers
 from .values import OWN_TOPICS, Known, Member
 
@@ -64,7 +64,7 @@ BEGIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An answer that differs, and where."""
+    """A response that differs, and where."""
 
     block: int
     number: int
@@ -87,7 +87,7 @@ class Run:
     versions: Mapping[ApiKey, range] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     allowed: Counter[str] = field(default_factory=Counter)
-    denied: int = 0  # answers that refuse something for want of a right
+    denied: int = 0  # responses that refuse something for want of a right
     is_in_step: bool = True  # in this block
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class _Block:
     def ask(self, pair: Pair, number: int, asked: Operation) -> Iterator[Difference]:
         for again in range(AGAIN + 1):
             bodies = [self.identities.render(asked.body, side) for side in SIDES]
-            if again:  # what Kafka does behind an answer takes it a moment
+            if again:  # what Kafka does behind a response takes it a moment
                 time.sleep(PAUSE)
                 pair.send_again(bodies, SIDES if self.run.servers.is_gateway else (KAFKA,))
             else:
@@ -184,7 +184,7 @@ class _Block:
             self.run.servers.until(lambda: self._states(ids, KAFKA) == self._states(ids, OURS))
 
     def _compared(self, pair: Pair, number: int, asked: Operation) -> Iterator[Difference]:
-        kafkas, ours = pair.answers()
+        kafkas, ours = pair.responses()
         if kafkas is None or ours is None:
             pair.reconnect()
             if kafkas is not ours:
@@ -205,24 +205,24 @@ class _Block:
                     self.known.block, number, asked, place.path, place.kafka, place.ours
                 )
 
-    def _note(self, asked: Operation, answer: Message, known: dict[str, Any]) -> None:
+    def _note(self, asked: Operation, response: Message, known: dict[str, Any]) -> None:
         """Remembers what the next requests need."""
         body, state = asked.body, self.known
         match asked.api:
             case ApiKey.JoinGroup if "member" in known:
-                generation = max(getattr(answer, "generation_id", -1), -1)
+                generation = max(getattr(response, "generation_id", -1), -1)
                 state.members = [one for one in state.members if one.token != known["member"]]
                 state.members.append(Member(body.group_id, known["member"], generation))
             case ApiKey.InitProducerId if "producer" in known:
-                state.producers[body.transactional_id] = known["producer"], answer.producer_epoch
+                state.producers[body.transactional_id] = known["producer"], response.producer_epoch
             case ApiKey.Produce:
-                for topic in answer.responses:
+                for topic in response.responses:
                     for one in topic.partition_responses:
                         if not one.error_code:
                             state.note_sequences(body)
             case ApiKey.Fetch if asked.version >= 7:
                 _, epoch = state.session
-                if answer.error_code or "session" not in known:
+                if response.error_code or "session" not in known:
                     state.session = (0, -1) if epoch else (0, 0)
                 else:
                     state.session = known["session"], max(0, body.session_epoch) + 1
@@ -238,8 +238,10 @@ class _Block:
         }
 
     def _states(self, asked: Message, side: int) -> list[tuple[str, str]]:
-        answer = self.run.servers.ask(side, ApiKey.DescribeTransactions, 0, asked)
-        return [(one.transactional_id, one.transaction_state) for one in answer.transaction_states]
+        response = self.run.servers.ask(side, ApiKey.DescribeTransactions, 0, asked)
+        return [
+            (one.transactional_id, one.transaction_state) for one in response.transaction_states
+        ]
 
     def _topics(self, side: int) -> Any:
         servers = self.run.servers
@@ -277,7 +279,7 @@ class _Block:
 
 
 def _may_be_asked_again(asked: Operation) -> bool:
-    """Whether Kafka gives the same answer again: it reads, and belongs to no fetch session."""
+    """Whether Kafka gives the same response again: it reads, and belongs to no fetch session."""
     if asked.api is ApiKey.Fetch:
         return asked.version < SESSIONS_SINCE or asked.body.session_epoch == -1
     return asked.api in READING

@@ -48,9 +48,9 @@ PROPERTIES: Final = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "86400000",
     "log.cleaner.enable": "false",
 }
-PATIENCE: Final = 20.0  # seconds for an answer that has to come
+PATIENCE: Final = 20.0  # seconds for a response that has to come
 PAIRS: Final = 3  # clients of a block
-MOMENT: Final = 0.15  # in which an answer comes that does not wait for another client
+MOMENT: Final = 0.15  # in which a response comes that does not wait for another client
 SETTLE: Final = 10.0
 KNOWN: Final = set(ApiKey)
 # Not asked where both servers have the users' ACLs: they would take the users' rights.
@@ -98,7 +98,7 @@ class Pair:
             talk.send_frame(_frame(asked, one))
 
     def send_again(self, bodies: list[Any], sides: tuple[int, ...]) -> None:
-        """To these servers only; the other answer is the one that came before."""
+        """To these servers only; the other response is the one that came before."""
         assert self._last is not None
         self.asked = self._last
         for side in sides:
@@ -121,8 +121,8 @@ class Pair:
                         self._heard[side] = b""
         return [frame is not None for frame in self._heard]
 
-    def answers(self) -> list[Message | None]:
-        """Both answers; None of a server that ended the connection."""
+    def responses(self) -> list[Message | None]:
+        """Both responses; None of a server that ended the connection."""
         assert self.asked is not None
         asked = self._last = self.asked
         self.asked = None
@@ -139,8 +139,8 @@ def _frame(asked: Operation, body: Message) -> bytes:
 
 
 def _versions(talk: Talk) -> dict[int, range]:
-    answer = talk.ask(ApiKey.ApiVersions, 2, Message())
-    return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+    response = talk.ask(ApiKey.ApiVersions, 2, Message())
+    return {one.api_key: range(one.min_version, one.max_version + 1) for one in response.api_keys}
 
 
 def _common(theirs: range, ours: range) -> range:
@@ -204,8 +204,8 @@ class Servers:
             permission_type=last.permission_type,
         )
         for side in self._with_acls:
-            answer = self.ask(side, ApiKey.CreateAcls, 3, asked)
-            assert not any(one.error_code for one in answer.results), answer
+            response = self.ask(side, ApiKey.CreateAcls, 3, asked)
+            assert not any(one.error_code for one in response.results), response
             is_known = partial(self._has_acls, side, all_of_it)
             assert self.until(is_known)
 

@@ -1,4 +1,4 @@
-"""Where answers about topics and settings may differ."""
+"""Where responses about topics and settings may differ."""
 
 from typing import Final
 

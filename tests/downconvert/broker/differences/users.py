@@ -181,9 +181,9 @@ def connected(address: tuple[str, int], user: User | None, seconds: float) -> Ta
     if user is None:
         return Talk(address, seconds=seconds)
     talk = Talk(address, seconds=seconds, source=user.address)
-    answer = talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism=MECHANISM))
-    assert not answer.error_code, answer
+    response = talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism=MECHANISM))
+    assert not response.error_code, response
     token = f"\0{user.name}\0{PASSWORD}".encode()
-    answer = talk.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token))
-    assert not answer.error_code, answer
+    response = talk.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token))
+    assert not response.error_code, response
     return talk

@@ -1,4 +1,4 @@
-"""Where answers to clients with limited rights may differ: Kafka has ACLs, and `serve` has rules.
+"""Where responses to clients with limited rights may differ: Kafka has ACLs, and `serve` has rules.
 
 Not here: the users and their rights (users.py)."""
 

@@ -120,7 +120,7 @@ class Batch(Rendered):
 
 @dataclass(slots=True)
 class Known:
-    """Facts from the answers so far."""
+    """Facts from the responses so far."""
 
     block: int
     topic_ids: dict[str, Token] = field(default_factory=dict)

@@ -237,7 +237,7 @@ def appended(cache: ConversionCache, path: Path, count: int) -> FileRecords:
         (lambda _: RECORDS_SIZE_MAX, 3, Ends.ALL),
     ],
 )
-def test_an_answer_has_the_whole_chunks_that_it_has_room_for(
+def test_a_response_has_the_whole_chunks_that_it_has_room_for(
     tmp_path: Path, room: Callable[[int], int], count: int, ends: Ends
 ) -> None:
     cache = ConversionCache(MemoryBudget(MiB))

@@ -12,7 +12,7 @@ def test_the_first_few_get_large_chunks_and_others_small_ones() -> None:
     assert sizes == [LARGE] * LARGE_MAX + [SMALL] * 5
 
 
-def test_a_client_counts_once_until_it_has_its_answer() -> None:
+def test_a_client_counts_once_until_it_has_its_response() -> None:
     chunks = ChunkBudget(ConversionPolicy())
     for client in range(LARGE_MAX):
         for _ in range(3):

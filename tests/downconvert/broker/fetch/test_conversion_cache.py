@@ -83,13 +83,13 @@ def test_a_chunk_that_many_clients_wait_for_is_converted_once(
         body = Message(transactional_id=None, acks=1, timeout_ms=1000, topic_data=[topic])
         with Talk(server.address) as producer:
             producer.ask(ApiKey.Produce, 3, body)
-        answers = {talk.receive() for talk in talks}
-        assert len(answers) == 1
+        responses = {talk.receive() for talk in talks}
+        assert len(responses) == 1
         assert (cache.misses, cache.hits) == (2, CONSUMERS - 2)
         assert len(lazily) == 1, "the first client's"
         assert cache.budget.held < 2 * len(PRODUCED) + 2048
-    answer = answers.pop()
-    assert len(answer) > 100
+    response = responses.pop()
+    assert len(response) > 100
 
 
 def test_clients_that_are_behind_each_other_share_each_append(
@@ -140,7 +140,7 @@ def evict_all(cache: ConversionCache) -> None:
     cache.note_asked((), 99, 2 * cache.budget.size)
 
 
-def test_an_answer_that_is_not_sent_holds_nothing(tmp_path: Path) -> None:
+def test_a_response_that_is_not_sent_holds_nothing(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [PRODUCED]}}) as broker:
         broker.finished(asked(broker, 1))
         exchange = asked(broker, 2)

@@ -1,4 +1,4 @@
-"""Limits of a fetch: bytes, rights and offsets. Some limits make its answer come at once."""
+"""Limits of a fetch: bytes, rights and offsets. Some limits make its response come at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, MemoryRecords
-from tests.downconvert.broker.asking import answer, begin, frame
+from tests.downconvert.broker.asking import begin, frame, response_of
 from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.broker.transacting import Producing
 from tests.downconvert.broker.writable import writable_broker
@@ -38,8 +38,8 @@ def asked(
 
 
 def found(exchange: Any) -> list[Any]:
-    """The partitions of its answer, which is there at once."""
-    return [topic.partitions[0] for topic in answer(exchange).responses]
+    """The partitions of its response, which is there at once."""
+    return [topic.partitions[0] for topic in response_of(exchange).responses]
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def replicated(path: Path, *batches: bytes, **config: Any) -> Iterator[tuple[Bro
         (0, 10_000, None, 1),
     ],
 )
-def test_an_answer_has_no_more_bytes_than_client_broker_and_rate_allow(
+def test_a_response_has_no_more_bytes_than_client_broker_and_rate_allow(
     tmp_path: Path, request_max: int, broker_max: int, rate: float | None, count: int
 ) -> None:
     topics = {name: {0: [batch(0, size=2_400)]} for name in "abcd"}
@@ -255,7 +255,7 @@ def test_messages_of_several_segments_are_within_a_hard_limit(
 
 
 def made(broker: Broker, version: int, *topics: str) -> list[int]:
-    """The bytes of each topic in an answer, for a client that gets everything uncompressed."""
+    """The bytes of each topic in a response, for a client that gets everything uncompressed."""
     body = request(broker, dict.fromkeys(topics, 0), max_wait_ms=0, min_bytes=0)
     data = frame(ApiKey.Fetch, version, body, "")
     exchange = broker.handle(Client(1, "127.0.0.1"), memoryview(data), 0.0)
@@ -275,7 +275,7 @@ def test_records_that_become_large_use_up_the_brokers_limit(version: int, tmp_pa
         assert made(broker, version, "c")[0] > 20_000
 
 
-def test_an_answer_is_never_larger_than_its_length_can_say(
+def test_a_response_is_never_larger_than_its_length_can_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 100_000

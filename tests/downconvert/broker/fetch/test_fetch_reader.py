@@ -82,20 +82,20 @@ def test_a_first_batch_comes_whole_and_others_only_where_they_fit(
     with broker_of(tmp_path, topics) as broker:
         body = request(broker, dict.fromkeys(topics, 0), max_bytes=1)
         body.max_bytes = 10
-        answer = ask(broker, ApiKey.Fetch, version, body)
-    sizes = [len(topic.partitions[0].records) for topic in answer.responses]
+        response = ask(broker, ApiKey.Fetch, version, body)
+    sizes = [len(topic.partitions[0].records) for topic in response.responses]
     assert sizes[0] > 2_000
     assert sizes[1:] == [0, 0]
 
 
-def test_many_small_segments_make_one_answer_for_an_old_client(tmp_path: Path) -> None:
+def test_many_small_segments_make_one_response_for_an_old_client(tmp_path: Path) -> None:
     segments = {offset: [batch(offset)] for offset in range(20)}
     with broker_of(tmp_path, {"events": segments}) as broker:
         found = records_of(fetch(broker, 3, "events", 0))
     assert [one.offset for one in found] == list(range(20))
 
 
-def test_an_answer_with_enough_is_not_joined_with_more_segments(tmp_path: Path) -> None:
+def test_a_response_with_enough_is_not_joined_with_more_segments(tmp_path: Path) -> None:
     """Each costs a look, and there may be thousands."""
     segments = {offset: [batch(offset, size=40_000)] for offset in range(20)}
     with broker_of(tmp_path, {"events": segments}) as broker:
@@ -126,12 +126,12 @@ def test_a_topic_may_forbid_conversion(version: int, tmp_path: Path) -> None:
     topics = {"events": {0: [batch(0)]}, "others": {0: [batch(0)]}}
     with broker_of(tmp_path, topics, topics=config) as broker:
         body = request(broker, {"events": 0, "others": 0})
-        answers = [
+        responses = [
             topic.partitions[0] for topic in ask(broker, ApiKey.Fetch, version, body).responses
         ]
     refused = ErrorCode.UNSUPPORTED_VERSION if version in OLD_VERSIONS else ErrorCode.NONE
-    assert [one.error_code for one in answers] == [refused, ErrorCode.NONE]
-    assert len(answers[1].records)
+    assert [one.error_code for one in responses] == [refused, ErrorCode.NONE]
+    assert len(responses[1].records)
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (5, 0), (6, 75), (-1, 0)])
@@ -140,9 +140,9 @@ def test_a_client_that_knows_another_leader_gets_an_error(
 ) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
         broker.topics["events"].partitions[0].leader_epoch = 5
-        answer = fetch(broker, 16, "events", 0, current_leader_epoch=epoch)
-    assert answer.error_code == code
-    assert (answer.current_leader.leader_epoch == 5) == (code == 74)
+        response = fetch(broker, 16, "events", 0, current_leader_epoch=epoch)
+    assert response.error_code == code
+    assert (response.current_leader.leader_epoch == 5) == (code == 74)
 
 
 def test_a_diverging_log_is_told_its_point_of_divergence(tmp_path: Path) -> None:

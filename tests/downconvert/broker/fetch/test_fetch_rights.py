@@ -30,8 +30,8 @@ def someone(*topics: str) -> Client:
     return Client(1, "127.0.0.1", access=Access(topics=topics))
 
 
-def codes(answer: Message) -> dict[str, int]:
-    return {topic.topic: one.error_code for topic in answer.responses for one in topic.partitions}
+def codes(response: Message) -> dict[str, int]:
+    return {topic.topic: one.error_code for topic in response.responses for one in topic.partitions}
 
 
 def fetch(
@@ -42,7 +42,7 @@ def fetch(
     return ask(broker, ApiKey.Fetch, VERSION, body, client=client)
 
 
-def test_a_denied_partition_of_a_session_is_an_error_in_each_answer(broker: Broker) -> None:
+def test_a_denied_partition_of_a_session_is_an_error_in_each_response(broker: Broker) -> None:
     """A client that fetches on would else take it for a topic without records."""
     client = someone("ours")
     first = fetch(broker, client, {"ours": 1, "theirs": 0})
@@ -62,15 +62,15 @@ def test_a_denied_partition_keeps_the_session_in_step(broker: Broker) -> None:
 def test_a_session_that_there_is_not_is_an_error_also_of_denied_partitions(
     broker: Broker,
 ) -> None:
-    answer = fetch(broker, someone("ours"), {"theirs": 0}, (12345, 3))
-    assert (answer.error_code, codes(answer)) == (NO_SESSION, {})
+    response = fetch(broker, someone("ours"), {"theirs": 0}, (12345, 3))
+    assert (response.error_code, codes(response)) == (NO_SESSION, {})
 
 
 def test_a_session_is_not_there_for_a_client_with_other_rights(broker: Broker) -> None:
     """Its topics are not shown. A client with the same rights goes on, as after a reconnect."""
     id_ = fetch(broker, someone("theirs"), {"theirs": 0}).session_id
-    answer = fetch(broker, someone("ours"), {}, (id_, 1))
-    assert (answer.error_code, codes(answer)) == (NO_SESSION, {})
+    response = fetch(broker, someone("ours"), {}, (id_, 1))
+    assert (response.error_code, codes(response)) == (NO_SESSION, {})
     again = fetch(broker, someone("theirs"), {"theirs": 0}, (id_, 1))
     assert (again.error_code, codes(again)) == (0, {"theirs": 0})
 
@@ -85,5 +85,5 @@ def test_a_client_whose_rights_change_begins_anew(broker: Broker) -> None:
 
 def test_a_denied_topic_is_denied_whether_it_is_there_or_not(broker: Broker) -> None:
     broker.guard = guard_of(None, Access(topics=("ours",)))
-    answer = fetch(broker, Client(2, "127.0.0.1"), {"none": 0, "theirs": 0})
-    assert codes(answer) == {"none": DENIED, "theirs": DENIED}
+    response = fetch(broker, Client(2, "127.0.0.1"), {"none": 0, "theirs": 0})
+    assert codes(response) == {"none": DENIED, "theirs": DENIED}

@@ -19,7 +19,7 @@ from downconvert.broker.fetch.fetch_session import (
 )
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin, frame
+from tests.downconvert.broker.asking import ask, begin, frame, response_of
 from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.storage.logs import batch
 
@@ -133,7 +133,7 @@ def test_a_request_that_waited_while_the_session_went_on_is_refused(broker: Brok
     one.epoch = 2
     one.ask({"a": 0})
     broker.tick(1.0)
-    assert answer(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert response_of(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_a_request_that_waits_while_its_client_begins_a_new_session_is_out_of_step(
@@ -147,7 +147,7 @@ def test_a_request_that_waits_while_its_client_begins_a_new_session_is_out_of_st
     one.epoch = 0
     one.ask(ENDS)
     broker.tick(1.0)
-    assert answer(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert response_of(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_there_are_no_more_sessions_than_slots(broker: Broker) -> None:
@@ -182,7 +182,7 @@ def test_a_follower_takes_the_place_of_a_consumer() -> None:
     def created(*, is_follower: bool) -> int:
         context = sessions.begin(11, body, 0.0, is_follower=is_follower)
         result = Message(key=("a", 0), high_watermark=0, records=b"")
-        return int(context.answer([result], 0.0).session_id)
+        return int(context.response([result], 0.0).session_id)
 
     assert created(is_follower=False)
     assert not created(is_follower=False)
@@ -359,7 +359,7 @@ def of_many(count: int, session: tuple[int, int], forgotten: int = 0) -> Message
 
 
 def test_a_short_request_takes_long_while_its_session_has_many_partitions(broker: Broker) -> None:
-    """Its thread serves other clients, too, and the answer has megabytes."""
+    """Its thread serves other clients, too, and the response has megabytes."""
 
     def is_long(id_: int) -> bool:
         return broker.takes_long(memoryview(frame(ApiKey.Fetch, 11, of_many(0, (id_, 9)))))
@@ -385,6 +385,6 @@ def test_many_partitions_are_read_in_turns(broker: Broker) -> None:
     while not exchange.is_done:
         broker.tick(0.0)
         turns += 1
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     assert [one.partition_index for one in topic.partitions] == list(range(2500))
     assert turns == 3

@@ -14,7 +14,7 @@ from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import Log, LogDir
 from records.backend import file_stamps
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
@@ -161,7 +161,7 @@ def test_a_session_that_waits_is_woken_by_what_comes(broker: Broker, looks: list
     assert looks == []
     produce(broker, 3, 0)
     broker.tick(0.1)
-    (found,) = consumer.partitions_in(answer(exchange))
+    (found,) = consumer.partitions_in(response_of(exchange))
     assert (found.partition_index, found.high_watermark) == (3, 1)
     assert {look.removeprefix("read ") for look in looks} == {"t-3"}
 
@@ -173,7 +173,7 @@ def test_a_session_that_waits_in_vain_looks_at_nothing(broker: Broker, looks: li
     exchange = begin(broker, ApiKey.Fetch, VERSION, body)
     assert not exchange.is_done
     broker.tick(1.1)
-    assert consumer.partitions_in(answer(exchange)) == []
+    assert consumer.partitions_in(response_of(exchange)) == []
     assert looks == []
 
 
@@ -257,7 +257,7 @@ def test_a_fetch_that_waits_looks_at_the_files_when_it_comes_and_when_it_is_late
         exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
         assert not exchange.is_done
         broker.tick(consumer.now + 1.1)
-        assert consumer.partitions_in(answer(exchange)) == []
+        assert consumer.partitions_in(response_of(exchange)) == []
     assert sum(calls) <= 2 * (2 * COUNT + 1)
     assert len([count for count in calls if count]) <= 2 * 2, "and one for the start offsets"
 
@@ -274,5 +274,5 @@ def test_records_that_another_process_wrote_are_returned_when_the_wait_ends(tmp_
         exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
         produce(owner, 2, 0)
         broker.tick(consumer.now + 1.1)
-        (found,) = consumer.partitions_in(answer(exchange))
+        (found,) = consumer.partitions_in(response_of(exchange))
         assert (found.partition_index, found.high_watermark) == (2, 1)

@@ -126,7 +126,7 @@ def test_an_idle_look_at_one_partition_says_nothing_about_another(
 
 
 @pytest.mark.parametrize("fields", [{"is_follower": True}, {"skips_idle": False}])
-def test_partitions_of_followers_and_of_whole_answers_are_all_read(
+def test_partitions_of_followers_and_of_whole_responses_are_all_read(
     fields: dict[str, bool], owner: Broker, later: float
 ) -> None:
     one = asked(owner, 1, of(owner, 1), later)

@@ -109,11 +109,11 @@ def test_a_claim_of_many_records_allocates_nothing(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [repaired(bytes(bad))], 1: [batch(1)]}}) as broker:
         fetch(broker, 3, "events", 1)  # buffers that every conversion needs
         tracemalloc.start()
-        answer = fetch(broker, 3, "events", 0)
+        response = fetch(broker, 3, "events", 0)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert answer.error_code == ErrorCode.NONE
-    assert [record.offset for record in records_of(answer)] == [0]
+    assert response.error_code == ErrorCode.NONE
+    assert [record.offset for record in records_of(response)] == [0]
     assert peak < 2 * MiB
 
 
@@ -125,10 +125,10 @@ def test_an_exact_size_needs_no_filler(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": segments}) as broker:
         for version in OLD_VERSIONS:
             body = request(broker, {"events": 0})
-            answer = ask(broker, ApiKey.Fetch, version, body).responses[0].partitions[0]
-            assert len(records_of(answer)) == 200
-            messages = MemoryRecords(bytes(answer.records)).batches()
-            assert sum(message.size for message in messages) == len(answer.records)
+            response = ask(broker, ApiKey.Fetch, version, body).responses[0].partitions[0]
+            assert len(records_of(response)) == 200
+            messages = MemoryRecords(bytes(response.records)).batches()
+            assert sum(message.size for message in messages) == len(response.records)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_under_a_hard_limit_the_first_message_is_whole_also_where_the_second_doe
     limits = [1_000, 60_500, 100_000, 119_000, 121_000, 200_000, 300_000]
     with broker_of(tmp_path, {"events": {0: batches}}, conversions_kept_bytes=kept) as broker:
         for limit in limits:
-            answer = fetch(broker, version, "events", 0, max_bytes=limit).records
-            first, *_ = MemoryRecords(bytes(answer)).batches()
-            assert first.size <= len(answer) <= max(limit, first.size)
+            response = fetch(broker, version, "events", 0, max_bytes=limit).records
+            first, *_ = MemoryRecords(bytes(response)).batches()
+            assert first.size <= len(response) <= max(limit, first.size)
             found, offset = [], 0
             while offset < len(records):
                 part = records_of(fetch(broker, version, "events", offset, max_bytes=limit))
@@ -198,7 +198,7 @@ def test_under_a_hard_limit_the_first_message_is_whole_also_where_the_second_doe
             assert [one.value for one in found] == [one.value for one in records]
 
 
-def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
+def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_responses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others wait, without a turn, until they are woken."""
@@ -219,8 +219,8 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
             for owner in owners:
                 broker.run_due(owner, 0.0) or broker.run_turn(owner, 0.0)
             assert len(broker.planning_slots) <= 2
-        answers = {len(sent(exchange)) for exchange in waiting}
-    assert len(answers) == 1
+        responses = {len(sent(exchange)) for exchange in waiting}
+    assert len(responses) == 1
     assert not broker.planning_slots
 
 
@@ -308,15 +308,15 @@ def test_a_batch_whose_last_records_were_compacted_away_is_not_returned_again(
         partition = of(broker)
         found = converted(partition, 1, 7, limits, policy)
         assert not isinstance(found.records, bytes)
-        answer = BytesIO()
+        response = BytesIO()
         while not found.records.completed:
-            found.records.write_to(answer)
-        assert [record.offset for record in read(MemoryRecords(answer.getvalue()))] == [6]
+            found.records.write_to(response)
+        assert [record.offset for record in read(MemoryRecords(response.getvalue()))] == [6]
         at_the_end = converted(partition, 1, 6, limits, policy)
         assert (at_the_end.records, at_the_end.scanned_end_offset) == (b"", 6)
 
 
-def test_a_plain_answer_of_the_usual_size_is_planned_in_one_turn(tmp_path: Path) -> None:
+def test_a_plain_response_of_the_usual_size_is_planned_in_one_turn(tmp_path: Path) -> None:
     """It needs no slot."""
     segment = [batch(*range(n, n + 100), size=1000) for n in range(0, 1_100, 100)]
     with broker_of(tmp_path, {"events": {0: segment}}, conversions_kept_bytes=0) as broker:

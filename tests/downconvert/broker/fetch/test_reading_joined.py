@@ -1,4 +1,4 @@
-"""Answers joined of shared chunks and of what follows them, or of several segments."""
+"""Responses joined of shared chunks and of what follows them, or of several segments."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -54,10 +54,10 @@ def shared_reading(
 def offsets_of(found: Contribution) -> list[int]:
     """The offsets in the whole messages that are sent."""
     assert not isinstance(found.records, bytes)
-    answer = BytesIO()
+    response = BytesIO()
     while not found.records.completed:
-        found.records.write_to(answer)
-    return [record.offset for record in read(MemoryRecords(answer.getvalue()))]
+        found.records.write_to(response)
+    return [record.offset for record in read(MemoryRecords(response.getvalue()))]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_offsets_that_fall_where_there_is_nothing_are_passed(tmp_path: Path) -> 
             assert offsets_of(found) == [9]
 
 
-def test_nothing_is_joined_with_an_answer_that_a_hard_limit_cuts(tmp_path: Path) -> None:
+def test_nothing_is_joined_with_a_response_that_a_hard_limit_cuts(tmp_path: Path) -> None:
     first = TENS[0]
     segments = {0: [first], 10: [TENS[1]], 20: [TENS[2]]}
     limits = ReadLimits(len(first) + 5, first=True, is_hard=True)

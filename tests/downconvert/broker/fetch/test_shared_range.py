@@ -283,7 +283,7 @@ def test_a_large_batch_is_converted_in_turns_for_one_client_too(
     assert not take(ConversionCache(MemoryBudget(len(large))), records, asker, is_tail=False).sends
 
 
-def test_an_answer_ends_where_its_turn_does(
+def test_a_response_ends_where_its_turn_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_range, "WORK_A_TURN", 1)

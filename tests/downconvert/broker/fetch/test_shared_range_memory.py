@@ -46,7 +46,7 @@ def check_nothing_is_held(cache: ConversionCache) -> None:
     assert (len(cache), cache.budget.held) == (0, 0)
 
 
-def test_chunks_without_room_in_the_answer_are_released(tmp_path: Path) -> None:
+def test_chunks_without_room_in_the_response_are_released(tmp_path: Path) -> None:
     """A chunk that is left for the next fetch is not held for this one."""
     cache = filled(records := log_of(tmp_path, *PLAIN))
     taken = take(cache, records, Asker(3, 1, 0, POLICY, room=1), is_tail=True)
@@ -101,7 +101,7 @@ def test_chunks_are_released_when_the_disk_fails_after_them(
 
 
 def test_a_second_client_counts_only_its_own_bytes(tmp_path: Path) -> None:
-    """The statistics of one answer are not changed by another client's."""
+    """The statistics of one response are not changed by another client's."""
     records = log_of(tmp_path, *PLAIN[:1])
     cache = known(records)
     first = take(cache, records, Asker(1, 1, 0, POLICY), is_tail=True)
@@ -140,7 +140,7 @@ def test_a_compressed_message_of_v1_may_begin_before_the_fetch_offset(tmp_path: 
 
 
 def test_the_last_chunk_of_a_log_is_sent_with_those_before_it(tmp_path: Path) -> None:
-    """At the tail of a log, one answer has everything up to the end."""
+    """At the tail of a log, one response has everything up to the end."""
     records = log_of(tmp_path, *PLAIN)
     cache = ConversionCache(MemoryBudget(MiB))
     for client, ends in ((1, shared_range.Ends.UNCACHED), (2, shared_range.Ends.ALL)):

@@ -167,7 +167,7 @@ def test_a_chunk_that_cannot_be_kept_is_not_wanted(
     assert only_asked(cache, records, 2, is_tail=is_tail) is (size_max == len(LARGE))
 
 
-def test_the_chunks_of_one_answer_share_the_work_of_a_turn(
+def test_the_chunks_of_one_response_share_the_work_of_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = log_of(tmp_path, *PLAIN)

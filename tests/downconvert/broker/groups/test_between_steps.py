@@ -1,5 +1,5 @@
 """A group survives events between two steps of its members: a time that runs out, a client that
-starts again, an answer that comes late, a restart.
+starts again, a response that comes late, a restart.
 
 Not here: whatever members do, in any order (test_group.py)."""
 
@@ -54,7 +54,7 @@ def test_a_request_of_another_generation_is_refused_also_of_one_to_come(generati
     assert group.check_commit(other, 7.0) is ErrorCode.ILLEGAL_GENERATION
     assert group.check_commit_in_transaction(other) is ErrorCode.ILLEGAL_GENERATION
     told: list[ErrorCode] = []
-    group.sync(other, {}, 7.0, lambda answer: told.append(answer.code))
+    group.sync(other, {}, 7.0, lambda response: told.append(response.code))
     run(group)
     assert told == [ErrorCode.ILLEGAL_GENERATION]
 
@@ -101,7 +101,7 @@ def test_a_static_member_that_is_replaced_while_it_joins_learns_it() -> None:
     group = stable(leader, before)
     come_back(before, instance_id="i", protocols=(("range", b"changed"),))
     before.joined = None
-    group.join(before.join, 7.0, lambda answer: setattr(before, "joined", answer))
+    group.join(before.join, 7.0, lambda response: setattr(before, "joined", response))
     run(group)
     assert before.joined is None  # it waits for the leader
     ask(group, Someone(joining(instance_id="i")), 8.0)
@@ -223,7 +223,7 @@ def test_a_member_that_asks_twice_for_its_assignment_is_answered_twice() -> None
     group = group_of(leader, follower, now=0.0)
     told: list[ErrorCode] = []
     for now in (6.0, 7.0):
-        group.sync(follower.identity, {}, now, lambda answer: told.append(answer.code))
+        group.sync(follower.identity, {}, now, lambda response: told.append(response.code))
         run(group)
     assert told == [ErrorCode.REBALANCE_IN_PROGRESS]
     sync(group, leader, 8.0)

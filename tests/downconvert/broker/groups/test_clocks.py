@@ -27,7 +27,7 @@ class Clock:
 
     session: float
     rebalance: float
-    end: float | None  # of its session; None: it waits for an answer
+    end: float | None  # of its session; None: it waits for a response
     waits: str = ""
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
+from tests.downconvert.broker.asking import ask, begin, frame, response_of, someone
 from tests.downconvert.broker.offset_logs import commit
 from tests.downconvert.broker.transacting import Producing
 from tests.downconvert.broker.writable import writable_broker
@@ -84,7 +84,7 @@ def test_whatever_is_asked_is_answered_at_once_or_in_time(
         now = max(now, due)
     assert all(exchange.is_done for exchange in exchanges)
     for exchange in exchanges:
-        answer(exchange)  # decodes it
+        response_of(exchange)  # decodes it
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_protocol_that_is_offered_twice_counts_once(broker: Broker) -> None:
         ),
     )
     broker.tick(20.0)  # the first has got an id only, and does not come
-    joined = answer(waiting)
+    joined = response_of(waiting)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert [bytes(one.metadata) for one in joined.members] == [b"1"]
 

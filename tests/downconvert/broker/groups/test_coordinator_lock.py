@@ -28,7 +28,7 @@ AT = ("t", 0)
 
 
 def ignore(*_: object) -> None:
-    """Takes an answer, and writes nothing."""
+    """Takes a response, and writes nothing."""
 
 
 ANYONE = MemberIdentity("", -1)
@@ -83,7 +83,7 @@ def test_a_step_waits_while_another_thread_looks_at_the_group(tmp_path: Path, st
 
 
 def test_members_are_answered_when_no_lock_is_held(tmp_path: Path) -> None:
-    """So an answer may ask the coordinator again, from another thread, and wait for it."""
+    """So a response may ask the coordinator again, from another thread, and wait for it."""
     with (
         writable_broker(tmp_path, "t", group_initial_rebalance_delay_ms=0) as broker,
         ThreadPoolExecutor(1) as threads,
@@ -91,8 +91,8 @@ def test_members_are_answered_when_no_lock_is_held(tmp_path: Path) -> None:
         groups = broker.groups
         found: list[Any] = []
 
-        def answered(*answer: object) -> None:
-            found.append((answer, threads.submit(groups.manager.ids).result(SECONDS)))
+        def answered(*response: object) -> None:
+            found.append((response, threads.submit(groups.manager.ids).result(SECONDS)))
 
         groups.join("g", joining(), 1000.0, answered)
         broker.tick(1000.0)

@@ -42,7 +42,7 @@ def joining(**fields: object) -> Join:
 
 
 class Clients(RuleBasedStateMachine):
-    """Clients that do as they like, with their answers checked."""
+    """Clients that do as they like, with their responses checked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,9 +61,9 @@ class Clients(RuleBasedStateMachine):
         return ErrorCode.NONE
 
     def settle(self) -> None:
-        while answers := self.group.take_answers():
-            for answer in answers:
-                answer()
+        while responses := self.group.take_responses():
+            for response in responses:
+                response()
         assert self.group.generation >= self.generation, "a generation has gone back"
         self.generation = self.group.generation
 
@@ -98,17 +98,17 @@ class Clients(RuleBasedStateMachine):
             self.ask_to_join(person)
 
     def ask_to_join(self, person: Someone) -> None:
-        def joined(answer: Joined) -> None:
+        def joined(response: Joined) -> None:
             assert person.waits == "join", "answered twice"
-            person.waits, person.joined = "", answer
-            if answer.code or answer.generation < 0:
+            person.waits, person.joined = "", response
+            if response.code or response.generation < 0:
                 return
-            assert answer.leader
-            if answer.members:
-                assert answer.leader == answer.member_id
-                leader = self.leaders.setdefault(answer.generation, answer.member_id)
+            assert response.leader
+            if response.members:
+                assert response.leader == response.member_id
+                leader = self.leaders.setdefault(response.generation, response.member_id)
                 is_back = person.join.instance_id is not None
-                assert leader == answer.member_id or is_back, "two lead a generation"
+                assert leader == response.member_id or is_back, "two lead a generation"
 
         person.waits, person.since = "join", self.now
         self.group.join(person.join, self.now, joined)
@@ -120,21 +120,21 @@ class Clients(RuleBasedStateMachine):
         if person is None or person.joined is None or person.joined.code:
             return
 
-        def synced(answer: Synced) -> None:
+        def synced(response: Synced) -> None:
             assert person.waits == "sync", "answered twice"
-            person.waits, person.synced = "", answer
+            person.waits, person.synced = "", response
 
         person.waits, person.since = "sync", self.now
         assignments = {one[0]: b"of " + one[0].encode() for one in person.joined.members}
         self.group.sync(person.identity, assignments, self.now, synced)
         self.settle()
-        answer = person.synced
-        if person.waits or answer is None:
+        response = person.synced
+        if person.waits or response is None:
             return
         if person.identity.generation != self.group.generation:
-            assert answer.code
-        elif not answer.code and answer.assignment:
-            assert answer.assignment.startswith(b"of ")
+            assert response.code
+        elif not response.code and response.assignment:
+            assert response.assignment.startswith(b"of ")
 
     @rule(data=st.data())
     def live(self, data: st.DataObject) -> None:
@@ -201,8 +201,8 @@ class Clients(RuleBasedStateMachine):
         ]
 
     def sync(self, person: Someone) -> None:
-        def synced(answer: Synced) -> None:
-            person.waits, person.synced = "", answer
+        def synced(response: Synced) -> None:
+            person.waits, person.synced = "", response
 
         assert person.joined is not None
         assignments = {one[0]: b"of " + one[0].encode() for one in person.joined.members}
@@ -249,21 +249,21 @@ def group_of(*people: Someone, now: float, limits: GroupLimits | None = None) ->
 
 
 def ask(group: Group, person: Someone, now: float) -> None:
-    group.join(person.join, now, lambda answer: setattr(person, "joined", answer))
+    group.join(person.join, now, lambda response: setattr(person, "joined", response))
     run(group)
 
 
 def sync(group: Group, person: Someone, now: float) -> None:
     assert person.joined is not None
     given = {one[0]: one[0].encode() for one in person.joined.members}
-    group.sync(person.identity, given, now, lambda answer: setattr(person, "synced", answer))
+    group.sync(person.identity, given, now, lambda response: setattr(person, "synced", response))
     run(group)
 
 
 def run(group: Group) -> None:
-    answers = group.take_answers()
-    for answer in answers:
-        answer()
+    responses = group.take_responses()
+    for response in responses:
+        response()
 
 
 def assigned_in_vain(leader: Someone, follower: Someone) -> Group:

@@ -8,7 +8,7 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.groups.members import Members
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.writable import writable_broker
 
@@ -65,7 +65,7 @@ def test_a_heartbeat_compares_no_other_members_timers(
         protocol_type="consumer",
         protocols=[Message(name="range", metadata=b"")],
     )
-    joined = answer(begin(broker, ApiKey.JoinGroup, 3, body, now=0.0))
+    joined = response_of(begin(broker, ApiKey.JoinGroup, 3, body, now=0.0))
     member = Message(
         group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, assignments=[]
     )

@@ -129,7 +129,7 @@ def test_only_a_leader_of_a_stable_group_makes_the_others_join_again() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = group_of(leader, follower, now=0.0)
     come_back(leader)
-    ask(group, leader, 6.0)  # its answer was lost
+    ask(group, leader, 6.0)  # its response was lost
     assert leader.joined is not None
     assert (leader.joined.code, leader.joined.generation) == (ErrorCode.NONE, 1)
     for person in (leader, follower):

@@ -18,7 +18,7 @@ from downconvert.internal_topics.group_records import (
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Columns, build
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.offset_logs import (
     ABORT,
     COMMIT,
@@ -155,7 +155,7 @@ def test_members_stay_members_when_the_broker_starts_again(tmp_path: Path) -> No
         protocols=[Message(name="range", metadata=b"all")],
         group_instance_id="one",
     )
-    joined = answer(begin(broker, ApiKey.JoinGroup, 9, joining))
+    joined = response_of(begin(broker, ApiKey.JoinGroup, 9, joining))
     claim = Message(
         group_id="g",
         generation_id=1,

@@ -1,4 +1,4 @@
-"""Timers and answers of a group, one rule at a time, while a generation begins, lasts and ends.
+"""Timers and responses of a group, one rule at a time, while a generation begins, lasts and ends.
 
 Not here: how clients become members (test_joining.py), what keeps one (test_sessions.py)."""
 
@@ -63,7 +63,7 @@ def test_nobody_is_put_out_while_the_leader_assigns() -> None:
     assert (group.state, len(group.members)) == (State.COMPLETING, 2)
 
 
-def test_a_session_begins_with_each_answer() -> None:
+def test_a_session_begins_with_each_response() -> None:
     leader, follower = Someone(joining()), Someone(joining(session_timeout=12.0))
     group = group_of(leader, follower, now=0.0)
     assert group.next_deadline() == 2 * DELAY + SESSION
@@ -89,7 +89,7 @@ def test_a_member_without_an_assignment_keeps_no_old_one() -> None:
     ask(group, follower, 7.0)
     sync(group, follower, 8.0)
     given = {leader.identity.member_id: b"all"}
-    group.sync(leader.identity, given, 8.0, lambda answer: setattr(leader, "synced", answer))
+    group.sync(leader.identity, given, 8.0, lambda response: setattr(leader, "synced", response))
     run(group)
     assert (leader.synced, follower.synced) != (None, None)
     assert [one.synced.assignment for one in (leader, follower) if one.synced] == [b"all", b""]

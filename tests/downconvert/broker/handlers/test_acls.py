@@ -14,7 +14,7 @@ from tests.downconvert.broker.writable import writable_broker
 def test_each_request_about_acls_gets_the_error_that_security_is_disabled(
     tmp_path: Path, version: int
 ) -> None:
-    """ClientCompatibilityTest takes this answer for "supported", and so do the admin clients."""
+    """ClientCompatibilityTest takes this response for "supported", and so do the admin clients."""
     asked = Message(resource_name="t", principal="User:a", host="*", operation=3)
     sought = Message(resource_name_filter=None, principal_filter=None, host_filter=None)
     with writable_broker(tmp_path, "t") as broker:
@@ -22,6 +22,6 @@ def test_each_request_about_acls_gets_the_error_that_security_is_disabled(
         assert list(described.resources) == []
         created = ask(broker, ApiKey.CreateAcls, version, Message(creations=[asked, asked]))
         deleted = ask(broker, ApiKey.DeleteAcls, version, Message(filters=[sought]))
-        answers = [described, *created.results, *deleted.filter_results]
-        assert [one.error_code for one in answers] == [ErrorCode.SECURITY_DISABLED] * 4
-        assert all("Authorizer" in one.error_message for one in answers)
+        responses = [described, *created.results, *deleted.filter_results]
+        assert [one.error_code for one in responses] == [ErrorCode.SECURITY_DISABLED] * 4
+        assert all("Authorizer" in one.error_message for one in responses)

@@ -25,8 +25,8 @@ def alter(
     asked = [Message(name=name, value=value) for name, value in configs]
     resource = Message(resource_type=kind, resource_name=topic, configs=asked)
     body = Message(resources=[resource], validate_only=validate_only)
-    (answer,) = ask(broker, ApiKey.AlterConfigs, version, body).responses
-    return ErrorCode(answer.error_code)
+    (response,) = ask(broker, ApiKey.AlterConfigs, version, body).responses
+    return ErrorCode(response.error_code)
 
 
 def change(
@@ -35,8 +35,8 @@ def change(
     asked = [Message(name=name, config_operation=op, value=value) for name, op, value in configs]
     resource = Message(resource_type=TOPIC, resource_name=topic, configs=asked)
     body = Message(resources=[resource], validate_only=False)
-    (answer,) = ask(broker, ApiKey.IncrementalAlterConfigs, version, body).responses
-    return ErrorCode(answer.error_code)
+    (response,) = ask(broker, ApiKey.IncrementalAlterConfigs, version, body).responses
+    return ErrorCode(response.error_code)
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -146,10 +146,10 @@ def test_only_topics_have_settings_that_are_altered(tmp_path: Path, kind: int) -
         resource = Message(resource_type=kind, resource_name="t", configs=[])
         body = Message(resources=[resource], validate_only=False)
         for api, version in ((ApiKey.AlterConfigs, 2), (ApiKey.IncrementalAlterConfigs, 1)):
-            (answer,) = ask(broker, api, version, body).responses
-            assert (answer.resource_type, answer.resource_name) == (kind, "t")
-            assert answer.error_code == ErrorCode.INVALID_REQUEST
-            assert answer.error_message == "only topics' settings can be altered"
+            (response,) = ask(broker, api, version, body).responses
+            assert (response.resource_type, response.resource_name) == (kind, "t")
+            assert response.error_code == ErrorCode.INVALID_REQUEST
+            assert response.error_message == "only topics' settings can be altered"
 
 
 def test_the_operators_settings_are_not_kept_as_a_clients(tmp_path: Path) -> None:
@@ -168,6 +168,6 @@ def test_only_lists_are_joined_and_parted(tmp_path: Path, name: str, operation: 
         config = Message(name=name, config_operation=operation, value="5")
         resource = Message(resource_type=TOPIC, resource_name="t", configs=[config])
         body = Message(resources=[resource], validate_only=False)
-        (answer,) = ask(broker, ApiKey.IncrementalAlterConfigs, 1, body).responses
-        assert answer.error_code == ErrorCode.INVALID_CONFIG
-        assert answer.error_message.endswith(f"to key {name} because its type is not LIST.")
+        (response,) = ask(broker, ApiKey.IncrementalAlterConfigs, 1, body).responses
+        assert response.error_code == ErrorCode.INVALID_CONFIG
+        assert response.error_message.endswith(f"to key {name} because its type is not LIST.")

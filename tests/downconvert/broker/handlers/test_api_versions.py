@@ -8,7 +8,7 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.protocol.fetch_versions import FLEXIBLE_SINCE
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import answer, ask, frame, someone
+from tests.downconvert.broker.asking import ask, frame, response_of, someone
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_only_the_start_of_a_long_name_is_kept(tmp_path: Path) -> None:
         broker, client = Broker(log_dir, BrokerConfig()), someone()
         body = Message(client_software_name="n" * 9000, client_software_version="1" * 9000)
         data = memoryview(frame(ApiKey.ApiVersions, 3, body, client_id="i" * 9000))
-        assert not answer(broker.handle(client, data, 0.0)).error_code
+        assert not response_of(broker.handle(client, data, 0.0)).error_code
         kept = client.client_id, client.software_name, client.software_version
         assert kept == ("i" * 128, "n" * 128, "1" * 128)

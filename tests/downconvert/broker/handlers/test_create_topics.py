@@ -30,8 +30,8 @@ def topic(name: str, partitions: int = 2, replicas: int = 1, **fields: Any) -> M
 
 
 def code(broker: Broker, asked: Message, version: int = 7, *, validate_only: bool = False) -> int:
-    (answer,) = create(broker, version, asked, validate_only=validate_only)
-    found: int = answer.error_code
+    (response,) = create(broker, version, asked, validate_only=validate_only)
+    found: int = response.error_code
     return found
 
 
@@ -39,18 +39,18 @@ def code(broker: Broker, asked: Message, version: int = 7, *, validate_only: boo
 def test_a_topic_is_there_at_once_and_after_a_restart(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path) as broker:
         asked = topic("made.here", 3, config={"max.message.bytes": "2000"})
-        (answer,) = create(broker, version, asked)
-        assert (answer.name, answer.error_code) == ("made.here", 0)
+        (response,) = create(broker, version, asked)
+        assert (response.name, response.error_code) == ("made.here", 0)
         made = broker.topics["made.here"]
         assert sorted(made.partitions) == [0, 1, 2]
         assert made.config == {"max.message.bytes": "2000"}
         if version >= 5:
-            assert (answer.num_partitions, answer.replication_factor) == (3, 1)
-            values = {config.name: config.value for config in answer.configs}
+            assert (response.num_partitions, response.replication_factor) == (3, 1)
+            values = {config.name: config.value for config in response.configs}
             assert values["max.message.bytes"] == "2000"
             assert values["cleanup.policy"] == "delete"
         if version >= 7:
-            assert bytes(answer.topic_id) == made.id
+            assert bytes(response.topic_id) == made.id
     with LogDir.open(tmp_path) as log_dir:
         found = Broker(log_dir).topics["made.here"]
         assert found.id == made.id
@@ -66,7 +66,7 @@ def test_validation_alone_makes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 7])
-def test_the_answers_for_thousands_of_topics_share_their_settings(
+def test_the_responses_for_thousands_of_topics_share_their_settings(
     tmp_path: Path, version: int
 ) -> None:
     """The settings of one topic are some 20 KB."""
@@ -136,8 +136,8 @@ def test_the_broker_says_how_many_partitions_where_nobody_else_does(tmp_path: Pa
 
 def test_a_name_that_comes_twice_is_refused_and_others_are_made(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
-        answers = create(broker, 7, topic("a"), topic("b"), topic("a"))
-        codes = {answer.name: answer.error_code for answer in answers}
+        responses = create(broker, 7, topic("a"), topic("b"), topic("a"))
+        codes = {response.name: response.error_code for response in responses}
         assert codes == {"a": ErrorCode.INVALID_REQUEST, "b": 0}
         assert list(broker.topics) == ["b"]
 
@@ -152,8 +152,8 @@ def test_a_request_for_more_partitions_than_kafka_makes_at_once_makes_none(
         assigning = topic("assigned", -1, -1, assignments=assigned)
         twice = [topic("twice", 9_999)] * 2
         asked = [*others, assigning, *twice, topic("good", 4 + more)]
-        answers = create(broker, 7, *asked, validate_only=True)
-        codes = {answer.name: answer.error_code for answer in answers}
+        responses = create(broker, 7, *asked, validate_only=True)
+        codes = {response.name: response.error_code for response in responses}
         assert codes["good"] == codes["default"] == codes["assigned"] == expected
         assert codes["a b"] == (expected or ErrorCode.INVALID_TOPIC_EXCEPTION)
 
@@ -191,8 +191,8 @@ def test_a_directory_that_cannot_be_made_leaves_no_topic(tmp_path: Path) -> None
 )
 def test_assignments_are_refused_in_words(tmp_path: Path, asked: Message, message: str) -> None:
     with writable_broker(tmp_path) as broker:
-        (answer,) = create(broker, 7, asked)
-        assert answer.error_message == message
+        (response,) = create(broker, 7, asked)
+        assert response.error_message == message
         assert list(broker.topics) == []
 
 

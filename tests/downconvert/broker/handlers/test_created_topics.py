@@ -1,4 +1,5 @@
-"""CreateTopics and CreatePartitions: the answers, the limits, and what was there under the name."""
+"""CreateTopics and CreatePartitions: the responses, the limits, and what was there under the
+name."""
 
 from pathlib import Path
 from typing import Any
@@ -39,24 +40,24 @@ def create(
         configs=[Message(name=key.replace("_", "."), value=config[key]) for key in config],
     )
     body = Message(topics=[topic], timeout_ms=1000, validate_only=only_checks)
-    (answer,) = ask(broker, ApiKey.CreateTopics, 7, body, now=now).topics
-    return answer
+    (response,) = ask(broker, ApiKey.CreateTopics, 7, body, now=now).topics
+    return response
 
 
 def enlarge(broker: Broker, count: int, assigned: list[list[int]] | None = None) -> Any:
     ids = None if assigned is None else [Message(broker_ids=one) for one in assigned]
     topic = Message(name="t", count=count, assignments=ids)
     body = Message(topics=[topic], timeout_ms=1000, validate_only=True)
-    (answer,) = ask(broker, ApiKey.CreatePartitions, 3, body).results
-    return answer
+    (response,) = ask(broker, ApiKey.CreatePartitions, 3, body).results
+    return response
 
 
-def test_an_answer_says_what_was_made_where_the_broker_decided(tmp_path: Path) -> None:
+def test_a_response_says_what_was_made_where_the_broker_decided(tmp_path: Path) -> None:
     with writable_broker(tmp_path, num_partitions=3) as broker:
-        answer = create(broker, "t", retention_ms=" 0005 ")
-        assert (answer.num_partitions, answer.replication_factor) == (3, 1)
+        response = create(broker, "t", retention_ms=" 0005 ")
+        assert (response.num_partitions, response.replication_factor) == (3, 1)
         assert broker.topics["t"].config == {"retention.ms": "5"}
-        (config,) = (one for one in answer.configs if one.name == "retention.ms")
+        (config,) = (one for one in response.configs if one.name == "retention.ms")
         assert config.config_source == 1
 
 
@@ -81,8 +82,8 @@ def test_the_number_of_partitions_and_their_brokers_are_checked(
     tmp_path: Path, partitions: int, replicas: int, assigned: Any, code: ErrorCode
 ) -> None:
     with writable_broker(tmp_path, node_id=NODE) as broker:
-        answer = create(broker, "t", partitions, replicas, assigned=assigned, only_checks=True)
-        assert answer.error_code == code
+        response = create(broker, "t", partitions, replicas, assigned=assigned, only_checks=True)
+        assert response.error_code == code
         assert list(broker.topics) == []
 
 
@@ -102,8 +103,8 @@ def test_further_partitions_are_checked_in_the_same_way(
     tmp_path: Path, count: int, assigned: Any, code: ErrorCode
 ) -> None:
     with writable_broker(tmp_path, "t", partitions=2, node_id=NODE) as broker:
-        answer = enlarge(broker, count, assigned)
-        assert (answer.name, answer.error_code, bool(answer.error_message)) == (
+        response = enlarge(broker, count, assigned)
+        assert (response.name, response.error_code, bool(response.error_message)) == (
             "t",
             code,
             code != NONE,

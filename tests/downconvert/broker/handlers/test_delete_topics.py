@@ -18,17 +18,17 @@ def delete(broker: Broker, version: int, *names: str, ids: tuple[bytes, ...] = (
     topics = [Message(name=name, topic_id=bytes(16)) for name in names]
     topics += [Message(name=None, topic_id=topic_id) for topic_id in ids]
     body = Message(topics=topics, topic_names=list(names), timeout_ms=1000)
-    answers: list[Any] = ask(broker, ApiKey.DeleteTopics, version, body).responses
-    return answers
+    responses: list[Any] = ask(broker, ApiKey.DeleteTopics, version, body).responses
+    return responses
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_topic_goes_with_everything_of_it(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, "a", "b", partitions=2) as broker:
         broker.topics.configure("a", {"retention.ms": "5"})
-        answers = delete(broker, version, "a", "none")
+        responses = delete(broker, version, "a", "none")
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert [one.error_code for one in answers] == [0, unknown]
+        assert [one.error_code for one in responses] == [0, unknown]
         assert list(broker.topics) == ["b"]
         assert sorted(path.name for path in tmp_path.glob("*-[0-9]")) == ["b-0", "b-1"]
         before = broker.topics["b"].id
@@ -40,17 +40,17 @@ def test_a_topic_goes_with_everything_of_it(tmp_path: Path, version: int) -> Non
 
 def test_by_id(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "a", "b") as broker:
-        (answer,) = delete(broker, 6, ids=(broker.topics["a"].id,))
-        assert (answer.error_code, answer.name) == (0, "a")
-        (answer,) = delete(broker, 6, ids=(b"?" * 16,))
-        assert (answer.error_code, answer.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+        (response,) = delete(broker, 6, ids=(broker.topics["a"].id,))
+        assert (response.error_code, response.name) == (0, "a")
+        (response,) = delete(broker, 6, ids=(b"?" * 16,))
+        assert (response.error_code, response.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
         assert list(broker.topics) == ["b"]
 
 
 def test_the_brokers_own_topics_stay(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "__consumer_offsets") as broker:
-        (answer,) = delete(broker, 1, "__consumer_offsets")
-        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        (response,) = delete(broker, 1, "__consumer_offsets")
+        assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert "__consumer_offsets" in broker.topics
 
 
@@ -58,17 +58,17 @@ def test_a_broker_that_only_reads_deletes_nothing(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "a"):
         pass
     with LogDir.open(tmp_path) as log_dir:
-        (answer,) = delete(Broker(log_dir, BrokerConfig()), 4, "a")
-        assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        (response,) = delete(Broker(log_dir, BrokerConfig()), 4, "a")
+        assert response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert (tmp_path / "a-0").is_dir()
 
 
 def test_a_topic_that_comes_twice_is_refused_once(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", "u") as broker:
         body = Message(topic_names=["t", "u", "t"], timeout_ms=1000)
-        answers = ask(broker, ApiKey.DeleteTopics, 1, body).responses
-        found = {one.name: one.error_code for one in answers}
-        assert (len(answers), found) == (2, {"t": ErrorCode.INVALID_REQUEST, "u": ErrorCode.NONE})
+        responses = ask(broker, ApiKey.DeleteTopics, 1, body).responses
+        found = {one.name: one.error_code for one in responses}
+        assert (len(responses), found) == (2, {"t": ErrorCode.INVALID_REQUEST, "u": ErrorCode.NONE})
         assert list(broker.topics) == ["t"]
 
 
@@ -81,9 +81,9 @@ def test_a_topic_that_comes_by_its_name_and_by_its_id_is_refused_by_its_name(
         by_name = Message(name="t", topic_id=bytes(16))
         by_id = Message(name=None, topic_id=topic_id)
         body = Message(topics=[by_name, by_id][::order], timeout_ms=1000)
-        (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
-        assert (answer.name, answer.topic_id) == ("t", topic_id)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        (response,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert (response.name, response.topic_id) == ("t", topic_id)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
         assert "t" in broker.topics
 
 
@@ -92,9 +92,12 @@ def test_an_id_that_comes_twice_is_refused_beside_its_name(tmp_path: Path) -> No
         topic_id = broker.topics["t"].id
         by_id = [Message(name=None, topic_id=topic_id)] * 2
         body = Message(topics=[*by_id, Message(name="t", topic_id=bytes(16))], timeout_ms=1000)
-        answers = ask(broker, ApiKey.DeleteTopics, 6, body).responses
-        assert {(one.name, one.topic_id) for one in answers} == {(None, topic_id), ("t", topic_id)}
-        assert {one.error_code for one in answers} == {ErrorCode.INVALID_REQUEST}
+        responses = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert {(one.name, one.topic_id) for one in responses} == {
+            (None, topic_id),
+            ("t", topic_id),
+        }
+        assert {one.error_code for one in responses} == {ErrorCode.INVALID_REQUEST}
         assert "t" in broker.topics
 
 
@@ -102,20 +105,20 @@ def test_two_topics_of_one_request_are_distinguished(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", "u") as broker:
         by_id = Message(name=None, topic_id=broker.topics["u"].id)
         body = Message(topics=[Message(name="t", topic_id=bytes(16)), by_id], timeout_ms=1000)
-        answers = ask(broker, ApiKey.DeleteTopics, 6, body).responses
-        assert {one.name: one.error_code for one in answers} == {"t": 0, "u": 0}
+        responses = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert {one.name: one.error_code for one in responses} == {"t": 0, "u": 0}
         assert list(broker.topics) == []
 
 
 def test_a_topic_has_a_name_or_an_id(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         body = Message(topics=[Message(name=None, topic_id=bytes(16))], timeout_ms=1000)
-        (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        (response,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert response.error_code == ErrorCode.INVALID_REQUEST
         both = Message(name="t", topic_id=broker.topics["t"].id)
         body = Message(topics=[both], timeout_ms=1000)
-        (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
-        assert (answer.name, answer.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+        (response,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert (response.name, response.error_code) == ("t", ErrorCode.INVALID_REQUEST)
         assert "t" in broker.topics
 
 

@@ -1,4 +1,4 @@
-"""DeleteTopics: the answers, and the clients and groups that used the topic."""
+"""DeleteTopics: the responses, and the clients and groups that used the topic."""
 
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ NO_ID = bytes(16)
 def delete(broker: Broker, *topics: tuple[str | None, bytes]) -> list[Any]:
     asked = [Message(name=name, topic_id=topic_id) for name, topic_id in topics]
     body = Message(topics=asked, timeout_ms=1000)
-    answers: list[Any] = ask(broker, ApiKey.DeleteTopics, 6, body, now=2000.0).responses
-    return answers
+    responses: list[Any] = ask(broker, ApiKey.DeleteTopics, 6, body, now=2000.0).responses
+    return responses
 
 
 @pytest.mark.parametrize(
@@ -37,20 +37,20 @@ def test_requests_that_name_no_topic_are_refused_with_a_message(
     tmp_path: Path, name: str | None, topic_id: bytes, code: ErrorCode, message: str
 ) -> None:
     with writable_broker(tmp_path, "t") as broker:
-        (answer,) = delete(broker, (name, topic_id))
-        assert (answer.error_code, answer.error_message) == (code, message)
-        assert (answer.name, answer.topic_id) == (name, topic_id)
+        (response,) = delete(broker, (name, topic_id))
+        assert (response.error_code, response.error_message) == (code, message)
+        assert (response.name, response.topic_id) == (name, topic_id)
         assert "t" in broker.topics
 
 
-def test_an_answer_has_the_name_and_the_id(tmp_path: Path) -> None:
+def test_a_response_has_the_name_and_the_id(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", "u") as broker:
         ids = {name: broker.topics[name].id for name in "tu"}
-        answers = delete(broker, ("t", NO_ID), (None, ids["u"]))
-        assert {one.name: (one.topic_id, one.error_code) for one in answers} == {
+        responses = delete(broker, ("t", NO_ID), (None, ids["u"]))
+        assert {one.name: (one.topic_id, one.error_code) for one in responses} == {
             name: (ids[name], ErrorCode.NONE) for name in "tu"
         }
-        assert [one.error_message for one in answers] == [None, None]
+        assert [one.error_message for one in responses] == [None, None]
 
 
 def test_groups_keep_their_offsets_in_a_topic_that_stays(tmp_path: Path) -> None:

@@ -14,21 +14,21 @@ from tests.downconvert.broker.writable import writable_broker
 def test_the_brokers_there_are(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, node_id=3) as broker:
         body, client = Message(endpoint_type=1), someone(host="here", port=1234)
-        answer = ask(broker, ApiKey.DescribeCluster, version, body, client=client)
-        (node,) = answer.brokers
+        response = ask(broker, ApiKey.DescribeCluster, version, body, client=client)
+        (node,) = response.brokers
         assert (node.broker_id, node.host, node.port) == (3, "here", 1234)
-        assert (answer.error_code, answer.controller_id) == (0, 3)
-        assert answer.cluster_id == broker.config.cluster_id
+        assert (response.error_code, response.controller_id) == (0, 3)
+        assert response.cluster_id == broker.config.cluster_id
 
 
 def test_controllers_are_not_here(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
-        answer = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=2))
-        assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        response = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=2))
+        assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
 def test_kinds_of_nodes_that_there_are_not_are_refused(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
         for kind in (0, 3, -1):
-            answer = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=kind))
-            assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            response = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=kind))
+            assert response.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE

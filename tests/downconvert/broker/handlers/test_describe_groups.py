@@ -10,7 +10,7 @@ import pytest
 from downconvert.access.operations import NOT_ASKED
 from downconvert.broker import Broker, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.writable import writable_broker
 
 
@@ -29,7 +29,7 @@ def joined(broker: Broker) -> Message:
         protocol_type="connect",
         protocols=[Message(name="sessioned", metadata=b"meta")],
     )
-    return answer(begin(broker, ApiKey.JoinGroup, 5, body))
+    return response_of(begin(broker, ApiKey.JoinGroup, 5, body))
 
 
 def sync(broker: Broker, member: Message) -> None:

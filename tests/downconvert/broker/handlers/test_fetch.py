@@ -91,10 +91,10 @@ def test_a_batch_after_a_marker_is_returned_once(version: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_where_only_a_marker_is_left_the_answer_is_empty(version: int, tmp_path: Path) -> None:
+def test_where_only_a_marker_is_left_the_response_is_empty(version: int, tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(0), marker(1)]}}) as broker:
-        answer = fetch(broker, version, "events", 1)
-    assert (answer.error_code, answer.high_watermark, answer.records) == (0, 2, b"")
+        response = fetch(broker, version, "events", 1)
+    assert (response.error_code, response.high_watermark, response.records) == (0, 2, b"")
 
 
 @pytest.mark.parametrize("version", VERSIONS[AS_ON_DISK_SINCE:])
@@ -112,7 +112,7 @@ def test_new_clients_are_not_sent_for_ever_what_has_no_record_for_them(
 
 @pytest.mark.parametrize("version", VERSIONS[AS_ON_DISK_SINCE:])
 def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_path: Path) -> None:
-    """kafkajs 1.8 stays where an answer holds nothing but a marker."""
+    """kafkajs 1.8 stays where a response holds nothing but a marker."""
     segments = {0: [marker(0)], 1: [batch(1)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         partition, limits = (
@@ -148,9 +148,11 @@ def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
             broker.topics["events"].partitions[0],
             ReadLimits(max_bytes=1000, first=True),
         )
-        answer = in_one_turn(read_as_is(partition, 5, 11, limits, reader=READER, is_follower=True))
-    assert answer.source is not None
-    assert next(answer.source.batches()).base_offset == 0
+        response = in_one_turn(
+            read_as_is(partition, 5, 11, limits, reader=READER, is_follower=True)
+        )
+    assert response.source is not None
+    assert next(response.source.batches()).base_offset == 0
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
@@ -180,9 +182,9 @@ def test_no_record_below_the_one_asked_for_is_sent(
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 def test_zstd_comes_as_something_that_every_client_reads(version: int, tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(*range(50), codec=Codec.ZSTD)]}}) as broker:
-        answer = fetch(broker, version, "events", 0)
-    assert [one.offset for one in records_of(answer)] == list(range(50))
-    (header,) = MemoryRecords(bytes(answer.records)).batches()
+        response = fetch(broker, version, "events", 0)
+    assert [one.offset for one in records_of(response)] == list(range(50))
+    (header,) = MemoryRecords(bytes(response.records)).batches()
     assert (header.magic, header.codec) == (V0 if version < 2 else V1, Codec.GZIP)
 
 
@@ -190,9 +192,9 @@ def test_zstd_comes_as_something_that_every_client_reads(version: int, tmp_path:
 def test_zstd_is_sent_only_to_clients_that_know_it(version: int, tmp_path: Path) -> None:
     segments = {0: [batch(0), batch(1, codec=Codec.ZSTD)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
-        answer = fetch(broker, version, "events", 0)
-    assert [one.offset for one in records_of(answer)] == [0, 1]
-    last = list(MemoryRecords(bytes(answer.records)).batches())[-1]
+        response = fetch(broker, version, "events", 0)
+    assert [one.offset for one in records_of(response)] == [0, 1]
+    last = list(MemoryRecords(bytes(response.records)).batches())[-1]
     assert last.codec is (Codec.GZIP if version < ZSTD_SINCE else Codec.ZSTD)
 
 
@@ -208,13 +210,13 @@ def test_zstd_is_refused_where_nothing_may_take_its_place(version: int, tmp_path
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_are_never_null(version: int, tmp_path: Path) -> None:
-    """Clients of 0.9 cannot parse that, and one such partition costs them the whole answer."""
+    """Clients of 0.9 cannot parse that, and one such partition costs them the whole response."""
     with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
-        answers = [fetch(broker, version, "events", offset) for offset in (1, 99)]
-        answers.append(fetch(broker, version, "nowhere", 0))
-    assert [one.records for one in answers] == [b"", b"", b""]
+        responses = [fetch(broker, version, "events", offset) for offset in (1, 99)]
+        responses.append(fetch(broker, version, "nowhere", 0))
+    assert [one.records for one in responses] == [b"", b"", b""]
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [one.error_code for one in answers] == [0, ErrorCode.OFFSET_OUT_OF_RANGE, unknown]
+    assert [one.error_code for one in responses] == [0, ErrorCode.OFFSET_OUT_OF_RANGE, unknown]
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
@@ -228,8 +230,8 @@ def test_headers_do_not_keep_old_clients_from_reading(version: int, tmp_path: Pa
 def test_nothing_newer_than_a_client_reads_is_sent(version: int, tmp_path: Path) -> None:
     batches = [batch(0, magic=V0), batch(1, magic=V1), batch(2), batch(3, codec=Codec.SNAPPY)]
     with broker_of(tmp_path, {"events": {0: [*batches, marker(4)]}}) as broker:
-        answer = fetch(broker, version, "events", 0)
-    magics = {header.magic for header in MemoryRecords(bytes(answer.records)).batches()}
+        response = fetch(broker, version, "events", 0)
+    magics = {header.magic for header in MemoryRecords(bytes(response.records)).batches()}
     assert magics == ({V0} if version < 2 else {V0, V1})
 
 
@@ -300,8 +302,8 @@ def test_a_partition_named_twice_is_read_once(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(0, 1)]}}) as broker:
         body: Any = request(broker, {"events": 0})
         body.topics += request(broker, {"events": 1}).topics
-        answer = ask(broker, ApiKey.Fetch, 11, body)
-    assert len([one for topic in answer.responses for one in topic.partitions]) == 1
+        response = ask(broker, ApiKey.Fetch, 11, body)
+    assert len([one for topic in response.responses for one in topic.partitions]) == 1
 
 
 def test_a_request_for_nothing_is_answered(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ def init(broker: Broker, version: int, transactional_id: str | None = None) -> M
 @pytest.mark.parametrize("version", range(6))
 def test_each_gets_another(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path) as broker:
-        answers = [init(broker, version) for _ in range(3)]
-        assert [(one.error_code, one.producer_epoch) for one in answers] == [(0, 0)] * 3
-        assert len({one.producer_id for one in answers}) == 3
+        responses = [init(broker, version) for _ in range(3)]
+        assert [(one.error_code, one.producer_epoch) for one in responses] == [(0, 0)] * 3
+        assert len({one.producer_id for one in responses}) == 3
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -30,9 +30,13 @@ def test_a_transactional_id_has_one_with_the_next_epoch_each_time(
     tmp_path: Path, version: int
 ) -> None:
     with writable_broker(tmp_path) as broker:
-        answers = [init(broker, version, "tx") for _ in range(3)]
-        assert [(one.error_code, one.producer_epoch) for one in answers] == [(0, 0), (0, 1), (0, 2)]
-        assert len({one.producer_id for one in answers}) == 1
+        responses = [init(broker, version, "tx") for _ in range(3)]
+        assert [(one.error_code, one.producer_epoch) for one in responses] == [
+            (0, 0),
+            (0, 1),
+            (0, 2),
+        ]
+        assert len({one.producer_id for one in responses}) == 1
 
 
 def test_a_transactional_id_from_elsewhere_keeps_its_id_to_itself(tmp_path: Path) -> None:
@@ -45,5 +49,5 @@ def test_a_transactional_id_from_elsewhere_keeps_its_id_to_itself(tmp_path: Path
 
 def test_a_broker_that_only_reads_gives_none(tmp_path: Path) -> None:
     with LogDir.open(tmp_path) as log_dir:
-        answer = init(Broker(log_dir, BrokerConfig()), 1)
-        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        response = init(Broker(log_dir, BrokerConfig()), 1)
+        assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

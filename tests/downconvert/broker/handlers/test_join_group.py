@@ -6,7 +6,7 @@ import pytest
 from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange, Owner
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 
 JOIN, SYNC = range(10), range(6)
 
@@ -30,13 +30,13 @@ def join(broker: Broker, version: int = 3, now: float = 0.0, **fields: Any) -> E
 
 @pytest.mark.parametrize("version", JOIN)
 def test_a_single_member_becomes_the_leader(broker: Broker, version: int) -> None:
-    response = answer(join(broker, version))
+    response = response_of(join(broker, version))
     if version >= 4:
         assert (response.error_code, response.member_id[:5]) == (
             ErrorCode.MEMBER_ID_REQUIRED,
             "test-",
         )
-        response = answer(join(broker, version, member_id=response.member_id))
+        response = response_of(join(broker, version, member_id=response.member_id))
     assert (response.error_code, response.generation_id, response.leader) == (
         0,
         1,
@@ -63,15 +63,15 @@ def test_a_single_member_becomes_the_leader(broker: Broker, version: int) -> Non
 def test_a_field_may_be_as_large_as_a_record_can_hold_it_and_no_larger(
     broker: Broker, over: int, fields: dict[str, Any]
 ) -> None:
-    joined = answer(join(broker, 9, member_id="", **fields))
+    joined = response_of(join(broker, 9, member_id="", **fields))
     if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        joined = answer(join(broker, 9, member_id=joined.member_id, **fields))
+        joined = response_of(join(broker, 9, member_id=joined.member_id, **fields))
     assert joined.error_code == (ErrorCode.INVALID_REQUEST if over else ErrorCode.NONE)
 
 
 def test_the_first_protocol_of_a_name_counts(broker: Broker) -> None:
     protocols = [Message(name="range", metadata=one) for one in (b"first", b"second")]
-    found = answer(join(broker, protocols=[*protocols, Message(name="other", metadata=b"")]))
+    found = response_of(join(broker, protocols=[*protocols, Message(name="other", metadata=b"")]))
     assert [one.metadata for one in found.members] == [b"first"]
 
 
@@ -80,21 +80,21 @@ def test_a_rebalance_of_the_oldest_clients_takes_up_to_their_session_timeout(
 ) -> None:
     """Version 0 has no other one."""
     first = join(broker, 0, now=100.0, session_timeout_ms=20_000)
-    assert answer(first).generation_id == 1
+    assert response_of(first).generation_id == 1
     second = join(broker, 0, now=101.0, session_timeout_ms=8_000)
     for now in (101.0, 110.0, 119.9):
         broker.tick(now)
         assert not second.is_done
     broker.tick(121.0)
-    assert answer(second).generation_id == 2
+    assert response_of(second).generation_id == 2
 
 
 @pytest.mark.parametrize("version", SYNC)
 def test_the_leader_assigns(broker: Broker, version: int) -> None:
-    first = answer(join(broker))
+    first = response_of(join(broker))
     waiting = join(broker)
-    first = answer(join(broker, member_id=first.member_id))
-    second = answer(waiting)
+    first = response_of(join(broker, member_id=first.member_id))
+    second = response_of(waiting)
     assert {first.generation_id, second.generation_id} == {2}
     follower = begin(broker, ApiKey.SyncGroup, version, sync_of(second))
     assert not follower.is_done
@@ -104,7 +104,7 @@ def test_the_leader_assigns(broker: Broker, version: int) -> None:
     ]
     led = ask(broker, ApiKey.SyncGroup, version, sync_of(first, assignments=assigned))
     assert (led.error_code, led.assignment) == (0, b"1")
-    assert answer(follower).assignment == b"2"
+    assert response_of(follower).assignment == b"2"
 
 
 def sync_of(joined: Message, **fields: Any) -> Message:
@@ -118,10 +118,10 @@ def sync_of(joined: Message, **fields: Any) -> Message:
     )
 
 
-def test_a_defect_in_one_member_s_answer_is_not_another_s(
+def test_a_defect_in_one_member_s_response_is_not_another_s(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = answer(join(broker))
+    first = response_of(join(broker))
     waiting = join(broker)
     reply = Exchange.reply
 
@@ -131,7 +131,7 @@ def test_a_defect_in_one_member_s_answer_is_not_another_s(
         reply(exchange, body)
 
     monkeypatch.setattr(Exchange, "reply", replied)
-    again = answer(join(broker, member_id=first.member_id))
+    again = response_of(join(broker, member_id=first.member_id))
     assert (again.error_code, again.generation_id) == (0, 2)
     assert (waiting.close_after_reply, type(waiting.defect)) == (True, ValueError)
     assert len(caplog.records) == 1
@@ -139,7 +139,7 @@ def test_a_defect_in_one_member_s_answer_is_not_another_s(
 
 def test_a_member_is_answered_by_its_own_thread(broker: Broker) -> None:
     owner = Owner()
-    first = answer(join(broker))
+    first = response_of(join(broker))
     body = Message(
         group_id="g",
         session_timeout_ms=10_000,
@@ -148,7 +148,7 @@ def test_a_member_is_answered_by_its_own_thread(broker: Broker) -> None:
         protocols=[Message(name="range", metadata=b"meta")],
     )
     waiting = begin(broker, ApiKey.JoinGroup, 3, body, owner=owner)
-    assert answer(join(broker, member_id=first.member_id)).generation_id == 2
+    assert response_of(join(broker, member_id=first.member_id)).generation_id == 2
     assert not waiting.is_done
     assert broker.run_due(owner, 0.0)
-    assert answer(waiting).generation_id == 2
+    assert response_of(waiting).generation_id == 2

@@ -32,7 +32,7 @@ def members_of(broker: Broker, group: str) -> list[str]:
 
 
 @pytest.mark.parametrize("version", range(BATCHED))
-def test_the_error_of_one_member_is_that_of_the_answer(tmp_path: Path, version: int) -> None:
+def test_the_error_of_one_member_is_that_of_the_response(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, group_initial_rebalance_delay_ms=0) as broker:
         member = joined(broker, "g")
         for leaving, code in (("other", ErrorCode.UNKNOWN_MEMBER_ID), (member, ErrorCode.NONE)):
@@ -49,9 +49,9 @@ def test_each_of_several_members_has_its_own_error(tmp_path: Path, version: int)
             Message(member_id=one, group_instance_id=None, reason=None) for one in ("x", member)
         ]
         body = Message(group_id="g", members=leaving)
-        answer = ask(broker, ApiKey.LeaveGroup, version, body, now=100.0)
-        assert answer.error_code == ErrorCode.NONE
-        assert {one.member_id: one.error_code for one in answer.members} == {
+        response = ask(broker, ApiKey.LeaveGroup, version, body, now=100.0)
+        assert response.error_code == ErrorCode.NONE
+        assert {one.member_id: one.error_code for one in response.members} == {
             "x": ErrorCode.UNKNOWN_MEMBER_ID,
             member: ErrorCode.NONE,
         }

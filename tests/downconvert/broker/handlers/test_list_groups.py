@@ -8,7 +8,7 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.broker.handlers.list_groups import GROUPS_A_TURN
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.storage.logs import batch
 
@@ -63,6 +63,6 @@ def test_other_clients_are_served_while_many_groups_are_listed(
         commit(broker, "z")  # another client
         broker.tick(0.0)
         done += 1
-    listed = [one.group_id for one in answer(exchange).groups]
+    listed = [one.group_id for one in response_of(exchange).groups]
     assert listed == [f"g{number:04}" for number in range(count)]
     assert done == turns

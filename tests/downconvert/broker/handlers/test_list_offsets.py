@@ -15,7 +15,7 @@ from downconvert.storage import Segment
 from records import build_marker
 from records.batches.control import ControlRecordType
 from records.formats import MAGIC_AT, V0
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.broker.transacting import NOW, Producing
 from tests.downconvert.broker.writable import writable_broker
@@ -55,16 +55,16 @@ def test_a_time_leads_to_the_first_record_that_is_not_older(
     version: int, timestamp: int, found: tuple[int, int], tmp_path: Path
 ) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
-        answer = listed(broker, version, timestamp)
-    assert (answer.error_code, answer.offset, answer.timestamp) == (0, *found)
+        response = listed(broker, version, timestamp)
+    assert (response.error_code, response.offset, response.timestamp) == (0, *found)
 
 
 def test_the_youngest_record_is_found_wherever_it_is(tmp_path: Path) -> None:
     marker = build_marker(ControlRecordType.ABORT, offset=5, timestamp=10**9, producer_id=1)
     segments = {0: [batch(0), batch(1, timestamp=777), batch(2)], 3: [batch(3), batch(4), marker]}
     with broker_of(tmp_path, {"t": segments}) as broker:
-        answer = listed(broker, 7, -3)
-    assert (answer.offset, answer.timestamp) == (1, 777)
+        response = listed(broker, 7, -3)
+    assert (response.offset, response.timestamp) == (1, 777)
 
 
 def test_records_without_times_are_not_found_by_time(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_no_more_offsets_are_listed_than_asked_for(
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         asked = Message(partition_index=0, timestamp=-1, max_num_offsets=count)
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=[asked])])
-        answer = ask(broker, ApiKey.ListOffsets, 0, body).topics[0].partitions[0]
-    assert answer.old_style_offsets == offsets
+        response = ask(broker, ApiKey.ListOffsets, 0, body).topics[0].partitions[0]
+    assert response.old_style_offsets == offsets
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -112,10 +112,10 @@ def test_errors_are_returned_for_each_partition(version: int, tmp_path: Path) ->
             replica_id=-1,
             topics=[Message(name="t", partitions=asked), Message(name="x", partitions=asked[:1])],
         )
-        answer = ask(broker, ApiKey.ListOffsets, version, body)
+        response = ask(broker, ApiKey.ListOffsets, version, body)
         broker.topics["t"].partitions[0].leader = 9
         elsewhere = listed(broker, version, -1).error_code
-    codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    codes = [one.error_code for topic in response.topics for one in topic.partitions]
     assert codes == [0, 3, 3]
     assert elsewhere == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -124,8 +124,8 @@ def test_a_partition_named_twice_is_refused_as_by_kafka(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         asked = [Message(partition_index=0, timestamp=timestamp) for timestamp in (-1, -2)]
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
-        answer = ask(broker, ApiKey.ListOffsets, 5, body)
-    assert [one.error_code for one in answer.topics[0].partitions] == [42, 42]
+        response = ask(broker, ApiKey.ListOffsets, 5, body)
+    assert [one.error_code for one in response.topics[0].partitions] == [42, 42]
 
 
 def test_version_0_looks_once_at_a_partition_that_is_named_many_times(
@@ -137,8 +137,8 @@ def test_version_0_looks_once_at_a_partition_that_is_named_many_times(
         monkeypatch.setattr(Segment, "path", lambda *args: looks.append(0) or path_of(*args))
         asked = [Message(partition_index=0, timestamp=-1, max_num_offsets=2) for _ in range(50)]
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
-        (answer,) = ask(broker, ApiKey.ListOffsets, 0, body).topics
-    assert [one.old_style_offsets for one in answer.partitions] == [[6, 3]] * 50
+        (response,) = ask(broker, ApiKey.ListOffsets, 0, body).topics
+    assert [one.old_style_offsets for one in response.partitions] == [[6, 3]] * 50
     assert len(looks) == len(SEGMENTS)
 
 
@@ -184,7 +184,7 @@ def test_a_request_of_many_partitions_is_answered_in_turns(tmp_path: Path) -> No
         while not exchange.is_done:
             broker.tick(0.0)
             turns += 1
-        (topic,) = answer(exchange).topics
+        (topic,) = response_of(exchange).topics
         one = begin(broker, ApiKey.ListOffsets, 1, body_of(0))
     assert turns == 3
     assert [one.partition_index for one in topic.partitions] == list(range(40))
@@ -230,7 +230,7 @@ def test_the_youngest_record_is_found_without_reading_what_follows_it(tmp_path: 
     assert (found.error_code, found.offset, found.timestamp) == (0, 1, 900)
 
 
-def test_version_0_answers_each_question_about_a_partition(tmp_path: Path) -> None:
+def test_version_0_responses_each_question_about_a_partition(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         questions = [(-1, 9), (-1, 1), (-2, 9), (-1, 2), (-1, 9)]
         asked = [

@@ -54,7 +54,7 @@ def replicated(broker: Broker) -> Partition:
     return partition
 
 
-def test_an_answer_has_the_epoch_of_its_offset(tmp_path: Path) -> None:
+def test_a_response_has_the_epoch_of_its_offset(tmp_path: Path) -> None:
     epochs = tmp_path / "t-0" / "leader-epoch-checkpoint"
     epochs.parent.mkdir()
     epochs.write_text("0\n3\n0 1\n4 2\n7 3\n")
@@ -103,7 +103,7 @@ def test_a_log_that_cannot_be_read_is_told_by_its_error(
         assert listed(broker, 5, 10).error_code == code
 
 
-def test_version_0_answers_a_partition_as_often_as_it_is_named(tmp_path: Path) -> None:
+def test_version_0_responses_a_partition_as_often_as_it_is_named(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         asked = [
             Message(partition_index=0, timestamp=time, max_num_offsets=9)
@@ -120,10 +120,10 @@ def test_the_same_partition_of_two_topics_is_no_repetition(tmp_path: Path) -> No
             Message(name=name, partitions=[Message(partition_index=0, timestamp=LATEST)])
             for name in "tu"
         ]
-        answer = ask(
+        response = ask(
             broker, ApiKey.ListOffsets, 5, Message(replica_id=CONSUMER, topics=topics)
         ).topics
-    assert [(one.name, one.partitions[0].offset) for one in answer] == [("t", 6), ("u", 6)]
+    assert [(one.name, one.partitions[0].offset) for one in response] == [("t", 6), ("u", 6)]
 
 
 def test_version_0_goes_by_the_time_of_day(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_consumer_asks_again_while_a_new_leader_does_not_know_what_is_committe
         asked = (LATEST, 0, EARLIEST)
         assert [listed(broker, version, time).error_code for time in asked] == [code, code, 0]
         for other in (DEBUG_CONSUMER, FOLLOWER):
-            answers = [listed(broker, version, time, replica_id=other) for time in (LATEST, 99)]
-            assert [(one.error_code, one.offset) for one in answers] == [(0, 3), (0, -1)]
+            responses = [listed(broker, version, time, replica_id=other) for time in (LATEST, 99)]
+            assert [(one.error_code, one.offset) for one in responses] == [(0, 3), (0, -1)]
         partition.follower_fetched(FOLLOWER, 3, 1.0)
         assert [listed(broker, version, time).error_code for time in asked] == [0, 0, 0]
 

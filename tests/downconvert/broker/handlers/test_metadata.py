@@ -152,7 +152,7 @@ def test_the_brokers_own_topics_are_internal_before_they_are_there(tmp_path: Pat
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_versions_that_cannot_answer_by_an_id_say_so(version: int, tmp_path: Path) -> None:
-    """They have the field. A topic without a name cannot be in their answers."""
+    """They have the field. A topic without a name cannot be in their responses."""
     with writable_broker(tmp_path, "t") as broker:
         for name, topic_id in ((None, broker.topics["t"].id), (None, b"x" * 16), ("t", b"x" * 16)):
             asked = Message(topics=[Message(name=name, topic_id=topic_id)])

@@ -1,5 +1,5 @@
 """Requests that name a topic, partition, group or id twice: what counts, and that a short request
-does not get a long answer for it."""
+does not get a long response for it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,9 +88,9 @@ def test_a_topic_whose_settings_are_altered_twice_keeps_them(broker: Broker, api
         )
         for name, value in (("t", "1"), ("u", "2"), ("t", "3"), ("none", "4"), ("none", "5"))
     ]
-    answer = ask(broker, api, 1, Message(resources=resources, validate_only=False))
+    response = ask(broker, api, 1, Message(resources=resources, validate_only=False))
     refused = ErrorCode.INVALID_REQUEST
-    assert [(one.resource_name, one.error_code) for one in answer.responses] == [
+    assert [(one.resource_name, one.error_code) for one in response.responses] == [
         *(("t", refused), ("u", 0), ("t", refused)),
         *(("none", refused), ("none", refused)),
     ]
@@ -126,8 +126,8 @@ def test_a_partition_whose_offset_is_fetched_twice_is_answered_once(
         for indices in ([1, 1], [0, 1])
     ]
     body = Message(group_id="g", topics=asked, groups=[Message(group_id="g", topics=asked)])
-    answer = ask(broker, ApiKey.OffsetFetch, version, body)
-    ((topic,),) = [one.topics for one in (answer.groups if version >= 8 else [answer])]
+    response = ask(broker, ApiKey.OffsetFetch, version, body)
+    ((topic,),) = [one.topics for one in (response.groups if version >= 8 else [response])]
     assert [(one.partition_index, one.committed_offset) for one in topic.partitions] == [
         *((1, 5), (0, 5))
     ]
@@ -156,7 +156,7 @@ def test_settings_are_described_once_for_each_choice_of_them(broker: Broker) -> 
         (ApiKey.DescribeLogDirs, 2, {"topics": [Message(topic="t", partitions=[0])]}),
     ],
 )
-def test_naming_something_many_times_makes_no_answer_longer(
+def test_naming_something_many_times_makes_no_response_longer(
     broker: Broker, api: ApiKey, version: int, body: dict[str, list[Any]]
 ) -> None:
     sizes = [
@@ -203,5 +203,5 @@ def test_a_topic_without_named_partitions_is_answered_as_by_kafka(broker: Broker
             v3_and_below_producer_epoch=producer.epoch,
             v3_and_below_topics=asked,
         )
-        answer = ask(broker, ApiKey.AddPartitionsToTxn, 3, body)
-        assert [one.name for one in answer.results_by_topic_v3_and_below] == answered
+        response = ask(broker, ApiKey.AddPartitionsToTxn, 3, body)
+        assert [one.name for one in response.results_by_topic_v3_and_below] == answered

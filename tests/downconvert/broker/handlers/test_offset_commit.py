@@ -39,8 +39,8 @@ def commit(broker: Broker, version: int, *topics: Message, **fields: int) -> Mes
     return ask(broker, ApiKey.OffsetCommit, version, body, now=NOW)
 
 
-def codes(answer: Message) -> list[list[int]]:
-    return [[one.error_code for one in topic.partitions] for topic in answer.topics]
+def codes(response: Message) -> list[list[int]]:
+    return [[one.error_code for one in topic.partitions] for topic in response.topics]
 
 
 def stored(broker: Broker) -> dict[tuple[str, int], Committed]:
@@ -53,9 +53,9 @@ def test_partitions_of_several_topics_are_committed_in_every_version(
 ) -> None:
     t = topic(broker, "t", one(2, 7, committed_leader_epoch=4), one(0, 8, None))
     u = topic(broker, "u", one(2, 9, "said"))
-    answer = commit(broker, version, t, u)
-    assert codes(answer) == [[0, 0], [0]]
-    assert [[one.partition_index for one in t.partitions] for t in answer.topics] == [[2, 0], [2]]
+    response = commit(broker, version, t, u)
+    assert codes(response) == [[0, 0], [0]]
+    assert [[one.partition_index for one in t.partitions] for t in response.topics] == [[2, 0], [2]]
     epoch = 4 if version >= 6 else -1
     found = stored(broker)
     assert found["t", 2] == Committed(7, epoch, "", NOW_MS, topic_id=found["t", 2].topic_id)
@@ -88,8 +88,8 @@ def test_offsets_that_are_kept_longer_than_time_lasts_are_kept(broker: Broker) -
 
 
 def test_metadata_has_so_many_characters_and_no_more(broker: Broker) -> None:
-    answer = commit(broker, 8, topic(broker, "t", one(0, 1, "x" * 9), one(1, 1, "x" * 8)))
-    assert codes(answer) == [[ErrorCode.OFFSET_METADATA_TOO_LARGE, 0]]
+    response = commit(broker, 8, topic(broker, "t", one(0, 1, "x" * 9), one(1, 1, "x" * 8)))
+    assert codes(response) == [[ErrorCode.OFFSET_METADATA_TOO_LARGE, 0]]
     assert set(stored(broker)) == {("t", 1)}
 
 
@@ -99,10 +99,10 @@ def test_a_refused_group_is_the_error_unless_a_partition_is_unknown(
 ) -> None:
     """Metadata is checked after the group."""
     partitions = one(0), one(9), one(1, metadata="too long for this")
-    answer = commit(
+    response = commit(
         broker, version, topic(broker, "t", *partitions), generation_id_or_member_epoch=3
     )
-    assert codes(answer) == [
+    assert codes(response) == [
         [
             ErrorCode.ILLEGAL_GENERATION,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -114,10 +114,10 @@ def test_a_refused_group_is_the_error_unless_a_partition_is_unknown(
 
 def test_topics_are_named_by_their_ids_since_version_10(broker: Broker) -> None:
     unknown, known = topic(broker, "none", one(0)), topic(broker, "u", one(0))
-    answer = commit(broker, 10, unknown, known)
-    assert codes(answer) == [[ErrorCode.UNKNOWN_TOPIC_ID], [0]]
-    assert [one.topic_id for one in answer.topics] == [unknown.topic_id, known.topic_id]
+    response = commit(broker, 10, unknown, known)
+    assert codes(response) == [[ErrorCode.UNKNOWN_TOPIC_ID], [0]]
+    assert [one.topic_id for one in response.topics] == [unknown.topic_id, known.topic_id]
     assert set(stored(broker)) == {("u", 0)}
-    answer = commit(broker, 9, unknown, known)
-    assert codes(answer) == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [0]]
-    assert [one.name for one in answer.topics] == ["none", "u"]
+    response = commit(broker, 9, unknown, known)
+    assert codes(response) == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [0]]
+    assert [one.name for one in response.topics] == ["none", "u"]

@@ -29,9 +29,9 @@ def test_an_epoch_ends_where_the_next_begins(
     with broker_of(tmp_path, {"t": segments}) as broker:
         asked = Message(partition=0, leader_epoch=epoch)
         body = Message(topics=[Message(topic="t", partitions=[asked])])
-        answer = ask(broker, ApiKey.OffsetForLeaderEpoch, version, body).topics[0].partitions[0]
-    assert answer.error_code == 0
-    assert (answer.leader_epoch if version else end[0], answer.end_offset) == end
+        response = ask(broker, ApiKey.OffsetForLeaderEpoch, version, body).topics[0].partitions[0]
+    assert response.error_code == 0
+    assert (response.leader_epoch if version else end[0], response.end_offset) == end
 
 
 def test_errors_are_returned_for_each_partition(tmp_path: Path) -> None:
@@ -41,16 +41,16 @@ def test_errors_are_returned_for_each_partition(tmp_path: Path) -> None:
             Message(partition=5, leader_epoch=0),
         ]
         body = Message(topics=[Message(topic="t", partitions=asked)])
-        answer = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body)
-    assert [one.error_code for one in answer.topics[0].partitions] == [75, 3]
+        response = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body)
+    assert [one.error_code for one in response.topics[0].partitions] == [75, 3]
 
 
 def test_the_leaders_epoch_begins_before_anything_is_written(tmp_path: Path) -> None:
     def ends(broker: Broker) -> list[tuple[int, int]]:
         asked = [Message(partition=0, leader_epoch=epoch) for epoch in (-1, 0, 1)]
         body = Message(topics=[Message(topic="t", partitions=asked)])
-        answer = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body)
-        return [(one.leader_epoch, one.end_offset) for one in answer.topics[0].partitions]
+        response = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body)
+        return [(one.leader_epoch, one.end_offset) for one in response.topics[0].partitions]
 
     def earliest(broker: Broker, timestamp: int) -> tuple[int, int, int]:
         asked = Message(partition_index=0, timestamp=timestamp, current_leader_epoch=-1)

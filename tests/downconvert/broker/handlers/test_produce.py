@@ -138,9 +138,9 @@ def test_topics_and_partitions_that_are_not_there(broker: Broker, version: int) 
     data = batch(magic=magic_of(version))
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(broker, version, data, topic="none") is unknown
-    answers = produce(broker, version, data, data, data)
-    assert [one.error_code for one in answers] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert answers[2].base_offset == -1
+    responses = produce(broker, version, data, data, data)
+    assert [one.error_code for one in responses] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert responses[2].base_offset == -1
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 9, 13])
@@ -268,7 +268,7 @@ def test_nothing_is_appended_before_damage(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_each_topic_of_a_request_has_its_own_answer(broker: Broker, version: int) -> None:
+def test_each_topic_of_a_request_has_its_own_response(broker: Broker, version: int) -> None:
     """Since version 13 topics have no names."""
     broker.topics.create("u", 3, {}, 0)
     body = request(broker, batch())

@@ -10,7 +10,7 @@ from downconvert.broker import Broker
 from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.producing import (
     NOW,
     batch,
@@ -55,7 +55,7 @@ def test_acks_all_is_answered_at_once_without_followers(broker: Broker) -> None:
     assert (response.error_code, response.base_offset) == (0, 0)
 
 
-def test_deleting_a_topic_answers_its_waiting_fetches(
+def test_deleting_a_topic_responses_its_waiting_fetches(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = broker.topics.partition("t", 0)
@@ -65,11 +65,11 @@ def test_deleting_a_topic_answers_its_waiting_fetches(
     assert not exchange.is_done
     asked = Message(topic_names=["t"], timeout_ms=1, topics=[])
     ask(broker, ApiKey.DeleteTopics, 1, asked, now=NOW)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_leader_that_is_set_back_answers_who_waits(broker: Broker) -> None:
+def test_a_leader_that_is_set_back_responses_who_waits(broker: Broker) -> None:
     """Though the epoch of leaders has not changed: the partition has none now."""
     partition = broker.topics.partition("t", 0)
     assert partition is not None
@@ -81,7 +81,7 @@ def test_a_leader_that_is_set_back_answers_who_waits(broker: Broker) -> None:
     partition.assign(replace(led, leader=None, version=2), NOW)
     broker.purgatory.notify(partition.key)
     broker.tick(NOW)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -107,7 +107,7 @@ def test_acks_all_waits_for_the_high_watermark(
     followers.at = 3
     broker.purgatory.notify(("partition", "t", 0))
     broker.tick(NOW + 0.2)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     assert (topic.partition_responses[0].error_code, topic.partition_responses[0].base_offset) == (
         0,
         0,
@@ -124,7 +124,7 @@ def test_acks_all_gives_up_after_the_request_s_time(
     assert broker.tick(NOW + 0.4) == pytest.approx(NOW + 0.5)
     assert not exchange.is_done
     broker.tick(NOW + 0.5)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     assert topic.partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -167,7 +167,7 @@ def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
     followers.at = 6
     broker.purgatory.notify(("partition", "t", 0))
     broker.tick(NOW)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     response = topic.partition_responses[0].error_code
     assert response == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert code(broker, 9, batch(), acks=1) is ErrorCode.NONE  # who waits for the leader alone
@@ -183,7 +183,7 @@ def test_a_partition_that_is_refused_keeps_no_other_from_its_replicas(
     followers.at = 3
     broker.purgatory.notify(("partition", "t", 1))
     broker.tick(NOW)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     codes = [one.error_code for one in topic.partition_responses]
     assert codes == [ErrorCode.INVALID_RECORD, ErrorCode.NONE]
 
@@ -198,6 +198,6 @@ def test_acks_all_waits_for_each_partition(broker: Broker, monkeypatch: pytest.M
     broker.tick(NOW)
     assert not exchange.is_done
     broker.tick(NOW + 2)
-    (topic,) = answer(exchange).responses
+    (topic,) = response_of(exchange).responses
     codes = [one.error_code for one in topic.partition_responses]
     assert codes == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]

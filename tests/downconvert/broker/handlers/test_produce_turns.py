@@ -12,7 +12,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.appending import TURN_SIZE
 from records import Codec, Record, build
 from records.formats import V2
-from tests.downconvert.broker.asking import answer, begin
+from tests.downconvert.broker.asking import begin, response_of
 from tests.downconvert.broker.producing import batch
 from tests.downconvert.broker.talking import Talk, serving_broker
 from tests.downconvert.broker.writable import writable_broker
@@ -37,13 +37,13 @@ def request(data: bytes, count: int = 1, acks: int = 1) -> Message:
 
 
 def turns(path: Path, body: Message) -> tuple[int, Message]:
-    """How many turns a request takes beyond the first, and its answer."""
+    """How many turns a request takes beyond the first, and its response."""
     with writable_broker(path, "t") as broker:
         exchange, count = begin(broker, ApiKey.Produce, VERSION, body), 0
         while not exchange.is_done:
             broker.tick(0.0)
             count += 1
-        return count, answer(exchange)
+        return count, response_of(exchange)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])

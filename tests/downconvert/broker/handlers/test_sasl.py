@@ -12,7 +12,7 @@ from downconvert.broker.endings import End
 from downconvert.protocol.errors import ExpiredSessionError
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone
+from tests.downconvert.broker.asking import ask, begin, frame, response_of, sent, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, write
 from tests.tokens import token as signed
@@ -70,7 +70,7 @@ def test_a_wrong_password_is_answered_and_the_connection_ends(broker: Broker, da
     choose(broker, client, "PLAIN")
     body = Message(auth_bytes=data)
     exchange = begin(broker, ApiKey.SaslAuthenticate, 1, body, client=client)
-    assert answer(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert response_of(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert exchange.close_after_reply
     assert client.principal is None
 
@@ -275,7 +275,7 @@ def test_requests_under_way_when_a_token_expires_are_finished(broker: Broker) ->
     waits = begin(broker, ApiKey.JoinGroup, 0, body, client=client, now=3599.0)
     assert not waits.is_done
     broker.tick(3610.0)
-    assert answer(waits).error_code == 0
+    assert response_of(waits).error_code == 0
     with pytest.raises(ExpiredSessionError, match="expired"):
         begin(broker, ApiKey.Metadata, 1, Message(topics=None), client=client, now=3610.0)
 
@@ -291,7 +291,7 @@ def test_a_wrong_token_is_answered_twice_and_counts_once(broker: Broker) -> None
     exchange = begin(
         broker, ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\x01"), client=client, now=9.0
     )
-    assert answer(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert response_of(exchange).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert (exchange.close_after_reply, exchange.end) == (True, End.LOGIN)
     assert "its audience is 'other'" in exchange.why
     assert client.principal is None

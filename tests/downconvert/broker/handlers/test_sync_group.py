@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.broker import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import ask, begin, response_of
 from tests.downconvert.broker.writable import writable_broker
 
 
@@ -48,4 +48,4 @@ def test_a_member_that_is_not_there_is_answered_at_once(tmp_path: Path, group: s
         asked = joined("consumer", "range")
         asked.group_id = group
         exchange = begin(broker, ApiKey.SyncGroup, 5, asked)
-        assert answer(exchange).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert response_of(exchange).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -19,12 +19,12 @@ TOPIC = 2
 
 
 class Change(NamedTuple):
-    """A request that changes one topic, and where its answer is."""
+    """A request that changes one topic, and where its response is."""
 
     api: ApiKey
     version: int
     body: Callable[[str], Message]
-    answers: str
+    responses: str
     works: str  # the method of Topics that does it, if one does
 
 
@@ -68,8 +68,8 @@ ALL = [CREATE, DELETE, ENLARGE, ALTER, CHANGE, TRIM]
 
 
 def asked(broker: Broker, change: Change, name: str) -> Any:
-    answer = ask(broker, change.api, change.version, change.body(name), now=1000.0)
-    (one,) = getattr(answer, change.answers)
+    response = ask(broker, change.api, change.version, change.body(name), now=1000.0)
+    (one,) = getattr(response, change.responses)
     return one.partitions[0] if change is TRIM else one
 
 
@@ -104,13 +104,13 @@ def test_an_error_of_the_disk_is_reported_in_words(
             monkeypatch.setattr(type(writer), "delete_records", fail)
         else:
             monkeypatch.setattr(type(broker.topics), change.works, fail)
-        answer = asked(broker, change, "new" if change is CREATE else "t")
-        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        response = asked(broker, change, "new" if change is CREATE else "t")
+        assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         if change is TRIM:
-            assert answer.low_watermark == -1
+            assert response.low_watermark == -1
         else:
-            assert answer.error_message == str(error)
-            assert getattr(answer, "name", "t") in ("t", "new")
+            assert response.error_message == str(error)
+            assert getattr(response, "name", "t") in ("t", "new")
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_a_setting_that_is_so_already_has_a_message(
     tmp_path: Path, change: Change, code: ErrorCode, message: str
 ) -> None:
     with writable_broker(tmp_path, "t", partitions=4) as broker:
-        answer = asked(broker, change, "t")
-        assert (answer.name, answer.error_code, answer.error_message) == ("t", code, message)
+        response = asked(broker, change, "t")
+        assert (response.name, response.error_code, response.error_message) == ("t", code, message)
 
 
 @pytest.mark.parametrize("change", [DELETE, ENLARGE, ALTER, CHANGE], ids=lambda one: one.api.name)
 def test_a_missing_topic_is_reported_in_words(tmp_path: Path, change: Change) -> None:
     with writable_broker(tmp_path, "t") as broker:
-        answer = asked(broker, change, "none")
-        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert answer.error_message == "there is no topic none"
+        response = asked(broker, change, "none")
+        assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert response.error_message == "there is no topic none"
         assert asked(broker, change, "t").error_code == ErrorCode.NONE
 
 
@@ -142,8 +142,8 @@ def test_a_missing_topic_is_reported_in_words(tmp_path: Path, change: Change) ->
 def test_clients_delete_nothing_of_the_brokers_own(tmp_path: Path, change: Change) -> None:
     with writable_broker(tmp_path, OFFSETS_TOPIC) as broker:
         broker.topics.configure(OFFSETS_TOPIC, {"cleanup.policy": "delete"})
-        answer = asked(broker, change, OFFSETS_TOPIC)
-        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        response = asked(broker, change, OFFSETS_TOPIC)
+        assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert OFFSETS_TOPIC in broker.topics
 
 
@@ -162,7 +162,7 @@ def test_clients_delete_nothing_of_the_brokers_own(tmp_path: Path, change: Chang
 def test_a_change_is_checked_with_the_lock_held(
     tmp_path: Path, change: Change, other: Change, code: ErrorCode
 ) -> None:
-    """So two clients at the same time get the answers that they would get one after the other."""
+    """So two clients at the same time get the responses that they would get one after the other."""
     with writable_broker(tmp_path, "t") as broker:
         name = "new" if change is CREATE else "t"
         late: Any = Late(broker.topics.lock, 1, lambda: asked(broker, other, name))

@@ -60,9 +60,9 @@ def commit(
         topics=[Message(name=name, partitions=parts) for name, parts in topics.items()],
     )
     body.__dict__.update(fields)
-    answer = ask(producer.broker, ApiKey.TxnOffsetCommit, version, body, now=NOW)
-    assert [topic.name for topic in answer.topics] == list(topics)
-    return [[one.error_code for one in topic.partitions] for topic in answer.topics]
+    response = ask(producer.broker, ApiKey.TxnOffsetCommit, version, body, now=NOW)
+    assert [topic.name for topic in response.topics] == list(topics)
+    return [[one.error_code for one in topic.partitions] for topic in response.topics]
 
 
 def stored(broker: Broker) -> dict[tuple[str, int], Committed]:

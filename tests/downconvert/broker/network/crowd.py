@@ -1,7 +1,7 @@
 """Many clients of one server at a time, each of which does as it likes.
 
 They send whole requests, in pieces and ahead, read slowly, stop sending, or vanish at any byte.
-Each answer must be a right one, and in its place. Afterwards nothing of theirs may be left.
+Each response must be a right one, and in its place. Afterwards nothing of theirs may be left.
 
 A longer run: python -m tests.downconvert.broker.network.crowd SEED SECONDS
 
@@ -64,7 +64,7 @@ class Visitor:
         self.is_whole = False  # all of it was answered
         self._random = random
         self._makers: deque[Callable[[], Asked]] = deque()
-        self._waiting: deque[tuple[int, Asked]] = deque()  # with an answer to come
+        self._waiting: deque[tuple[int, Asked]] = deque()  # with a response to come
         self._numbers = iter(range(1 << 30))
         self._out = self._in = b""
         self._piece = 0  # bytes of it that are sent next; TLS does not let them change
@@ -100,7 +100,7 @@ class Visitor:
             lambda: topics.other(self._random),
         ]
         self._makers = deque(self._random.choices(makers, (6, 2, 3), k=count))
-        self._makers.append(makers[-1])  # its answer shows that all others were handled
+        self._makers.append(makers[-1])  # its response shows that all others were handled
 
     def step(self, now: float) -> bool:
         """Sends or reads a little. Returns whether anything came of it."""
@@ -162,11 +162,11 @@ class Visitor:
             self.close()
         return True
 
-    def _take(self, answer: bytes) -> None:
+    def _take(self, response: bytes) -> None:
         number, asked = self._waiting.popleft()
-        assert int.from_bytes(answer[4:8]) == number, f"{self}: {number} is not answered in turn"
+        assert int.from_bytes(response[4:8]) == number, f"{self}: {number} is not answered in turn"
         assert asked.check is not None
-        asked.check(answer[:4] + (7).to_bytes(4) + answer[8:])
+        asked.check(response[:4] + (7).to_bytes(4) + response[8:])
 
     def _count(self, size: int) -> None:
         """Vanishes after so many bytes, if it is to."""
@@ -182,7 +182,7 @@ class Visitor:
 
 
 def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Path] | None) -> None:
-    """One server and its clients. AssertionError: an answer is wrong, or something is left."""
+    """One server and its clients. AssertionError: a response is wrong, or something is left."""
     random = Random(seed)
     theirs = None if tls is None else ssl.create_default_context(cafile=tls[0])
     ours = None if tls is None else server_context(*tls)
@@ -229,7 +229,7 @@ def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Pat
                 cache.note_asked((), 0, 10 * MiB + 10 * kept)
             assert len(cache) == 0
             assert cache.under_way or not broker.memory_budget.held
-            for end in (End.DEFECT, End.ANSWER, End.TIMEOUT, End.REQUEST):
+            for end in (End.DEFECT, End.RESPONSE, End.TIMEOUT, End.REQUEST):
                 assert not value(broker, "connections_ended_total", reason=end), end
         topics.check_live([(one.produced, one.is_whole) for one in visitors])
 

@@ -1,4 +1,5 @@
-"""Requests whose answers are known: those to topics that do not change, and those to one that does.
+"""Requests whose responses are known: those to topics that do not change, and those to one that
+does.
 
 An old client gets a part of the topic's conversion, from its offset on. A new one gets a part of
 the log. How much that is may depend on what other clients do. The bytes are the same each time,
@@ -66,7 +67,7 @@ def contents(records: bytes) -> list[tuple[int, int, bytes | None]]:
 
 
 class Asked(NamedTuple):
-    """frame: without its length. check: of the whole answer; None: there is none."""
+    """frame: without its length. check: of the whole response; None: there is none."""
 
     frame: bytes
     check: Check | None
@@ -156,10 +157,10 @@ class Topics:
         return random.choice([0, 0, 0, 1, last // 3, last // 2, last, last + 1])
 
     def _check_fetch(self, version: int, offsets: dict[str, int], got: bytes) -> None:
-        answer = parsed(ApiKey.Fetch, version, got)
-        assert [one.topic for one in answer.responses] == list(offsets)
+        response = parsed(ApiKey.Fetch, version, got)
+        assert [one.topic for one in response.responses] == list(offsets)
         is_first = True
-        for one in answer.responses:
+        for one in response.responses:
             (partition,) = one.partitions
             records, at = bytes(partition.records), offsets[one.topic]
             assert partition.error_code == 0, (one.topic, at, partition.error_code)
@@ -207,7 +208,7 @@ class Topics:
         return Asked(frame(ApiKey.Produce, version, body), check if acks else None)
 
     def other(self, random: Random) -> Asked:
-        """A request whose answer is always the same."""
+        """A request whose response is always the same."""
         api, version, body, wanted = random.choice(self._others)
 
         def check(got: bytes) -> None:

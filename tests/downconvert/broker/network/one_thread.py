@@ -85,9 +85,9 @@ class OneThread:
 
     def answered(self, talk: Talk, connection: Connection, *request: Any) -> Message:
         """Asks, and waits until the thread has done with the request."""
-        answer = talk.ask(*(request or API_VERSIONS))
+        response = talk.ask(*(request or API_VERSIONS))
         wait_for(lambda: connection.exchange is None)
-        return answer
+        return response
 
     def advance(self, to: float) -> None:
         """Moves the clock to so many seconds after the start. Returns after the thread's checks."""

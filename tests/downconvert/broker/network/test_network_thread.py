@@ -30,7 +30,7 @@ from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
 
-def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) -> None:
+def test_a_response_that_another_thread_gives_goes_out_at_once(tmp_path: Path) -> None:
     held: list[Exchange] = []
     broker = Broker(LogDir.open(tmp_path))
 
@@ -48,16 +48,16 @@ def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.0001, 0.001])
-def test_an_answer_may_be_given_while_its_request_is_handled(tmp_path: Path, delay: float) -> None:
-    """Whenever another thread answers, the answer goes out, and once."""
+def test_a_response_may_be_given_while_its_request_is_handled(tmp_path: Path, delay: float) -> None:
+    """Whenever another thread answers, the response goes out, and once."""
     broker = Broker(LogDir.open(tmp_path))
 
     def answer_elsewhere(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
-        def answer() -> None:
+        def response() -> None:
             time.sleep(delay)
             exchange.reply(Message(brokers=[], topics=[]))
 
-        threading.Thread(target=answer).start()
+        threading.Thread(target=response).start()
         time.sleep(0.0001)
 
     api = broker.apis[ApiKey.Metadata]
@@ -153,7 +153,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         waiting[0].reply(Message(topics=[]))
         exchange.reply_nothing()
 
-    def wait_for_answer(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    def wait_for_response(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         assert is_answered.wait(SECONDS)
         exchange.reply_nothing()
 
@@ -161,7 +161,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         ApiKey.CreateTopics: hold,
         ApiKey.ListGroups: keep_busy,
         ApiKey.Metadata: finish,
-        ApiKey.DescribeGroups: wait_for_answer,
+        ApiKey.DescribeGroups: wait_for_response,
     }
     made = type(broker.apis[ApiKey.Metadata])
     broker.apis = dict(broker.apis) | {
@@ -200,8 +200,8 @@ def test_a_client_that_leaves_while_it_is_muted_is_forgotten(tmp_path: Path) -> 
         server.broker.guard = guard_of(None, Access(consumer_byte_rate=0.001))
         for _ in range(3):
             with Talk(server.address) as talk:
-                answer = talk.ask(ApiKey.Fetch, 4, fetch())
-                assert answer.throttle_time_ms > 3_600_000
+                response = talk.ask(ApiKey.Fetch, 4, fetch())
+                assert response.throttle_time_ms > 3_600_000
         assert server.muted_clients > 0
         wait_for(lambda: len(server.places) == 0)
         wait_for(lambda: server.muted_clients == 0)

@@ -95,7 +95,7 @@ def test_a_client_that_goes_is_noticed_after_its_request_moved_to_another_thread
         assert held[0].is_abandoned
 
 
-def test_a_request_that_came_in_parts_may_wait_for_its_answer(tmp_path: Path) -> None:
+def test_a_request_that_came_in_parts_may_wait_for_its_response(tmp_path: Path) -> None:
     with one_thread(tmp_path) as one:
         held = one.hold(ApiKey.Metadata)
         talk, connection = one.connect()
@@ -138,11 +138,11 @@ class Late(Exchange):
 
     @on_done.setter
     def on_done(self, call: Any) -> None:
-        answers = call is not None and self.request.api is ApiKey.Metadata
-        if answers and self.is_before:
+        responses = call is not None and self.request.api is ApiKey.Metadata
+        if responses and self.is_before:
             self.reply(EMPTY)
         self._call = call
-        if answers and not self.is_before:
+        if responses and not self.is_before:
             self.reply(EMPTY)
 
 
@@ -154,7 +154,7 @@ class Later(Late):
 
 @pytest.mark.usefixtures("without_defects")
 @pytest.mark.parametrize("kind", [Late, Later])
-def test_an_answer_while_the_thread_begins_to_wait_for_it_is_sent_once(
+def test_a_response_while_the_thread_begins_to_wait_for_it_is_sent_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exchange]
 ) -> None:
     monkeypatch.setattr(Broker, "exchange_type", kind)

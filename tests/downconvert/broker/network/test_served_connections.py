@@ -75,7 +75,7 @@ def thread(tmp_path: Path) -> Iterator[Thread]:
         (ssl.SSLZeroReturnError(), logging.INFO, "gone"),
         (BadRequestError("a request of 7 bytes"), logging.INFO, "a request of 7 bytes"),
         (ssl.SSLError("no TLS"), logging.INFO, "no TLS"),
-        (CorruptRecordsError("bad", 7), logging.WARNING, "its answer cannot be finished"),
+        (CorruptRecordsError("bad", 7), logging.WARNING, "its response cannot be finished"),
         (KeyError("defect"), logging.ERROR, "a defect: 192.0.2.1 is disconnected"),
     ],
 )
@@ -107,7 +107,7 @@ def test_an_error_ends_one_connection_only(
         (ExpiredSessionError("its token"), "", End.EXPIRED, "its token"),
         (BadRequestError("7 bytes"), "", End.REQUEST, "7 bytes"),
         (OSError(5, "no I/O"), "", End.REQUEST, "no I/O"),
-        (CorruptRecordsError("bad", 7), "", End.ANSWER, "its answer cannot be finished"),
+        (CorruptRecordsError("bad", 7), "", End.RESPONSE, "its response cannot be finished"),
         (KeyError("x"), "", End.DEFECT, "a defect"),
     ],
 )

@@ -16,7 +16,7 @@ from downconvert.storage.checkpoints.checkpoint import write_offsets
 from downconvert.storage.checkpoints.metadata import write_topic_id
 from downconvert.storage.disk.files import DISK
 from downconvert.storage.names import HIGH_WATERMARKS
-from tests.downconvert.broker.asking import answer, begin
+from tests.downconvert.broker.asking import begin, response_of
 from tests.downconvert.broker.offset_logs import commit
 from tests.downconvert.broker.offset_logs import fetch as fetch_offset
 from tests.downconvert.broker.talking import TOPIC, fetch
@@ -114,7 +114,7 @@ def test_a_fetch_that_waits_gets_what_comes(broker: Broker, tmp_path: Path, vers
     following.refresh(2.0)
     while not waiting.is_done:
         assert broker.tick(2.1) is not None
-    (partition,) = answer(waiting).responses[0].partitions
+    (partition,) = response_of(waiting).responses[0].partitions
     assert partition.records
 
 

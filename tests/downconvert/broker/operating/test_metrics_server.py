@@ -20,8 +20,8 @@ from tests.waiting import wait_for
 def page(address: tuple[str, int], path: str) -> tuple[int, str]:
     """The status, and the text."""
     try:
-        with urlopen(f"http://{address[0]}:{address[1]}{path}", timeout=SECONDS) as answer:
-            return answer.status, answer.read().decode()
+        with urlopen(f"http://{address[0]}:{address[1]}{path}", timeout=SECONDS) as response:
+            return response.status, response.read().decode()
     except HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -41,11 +41,11 @@ def test_requests_for_metrics_are_counted(tmp_path: Path) -> None:
         Talk(server.address) as talk,
     ):
         for _ in range(3):
-            answer = talk.ask(ApiKey.Fetch, 2, fetch())
+            response = talk.ask(ApiKey.Fetch, 2, fetch())
         converted = 'converted_records_total{api="Fetch",topic="events"}'
-        wait_for(lambda: metrics(watched.address)[converted] == 90)  # once the answer is sent
+        wait_for(lambda: metrics(watched.address)[converted] == 90)  # once the response is sent
         found = metrics(watched.address)
-    assert answer.responses
+    assert response.responses
     assert found['requests_total{api="Fetch",version="2"}'] == 3
     assert found['client_requests_total{address="127.0.0.1",client_id="test"}'] == 3
     assert found["connections"] == 1

@@ -1,4 +1,4 @@
-"""Metrics add up: over requests, over the parts of an answer, and by client."""
+"""Metrics add up: over requests, over the parts of a response, and by client."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from downconvert.broker.endings import End
 from downconvert.broker.exchange import Client
 from downconvert.broker.operating import metrics
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import answer, begin, frame, sent, value
+from tests.downconvert.broker.asking import begin, frame, response_of, sent, value
 from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.storage.logs import batch
 
@@ -30,12 +30,12 @@ def test_requests_and_their_bytes_are_counted_by_client(tmp_path: Path) -> None:
         assert value(broker, "requests_total", api="Metadata", version="1") == 5
 
 
-def test_a_request_lasts_from_its_arrival_to_the_end_of_its_answer(tmp_path: Path) -> None:
+def test_a_request_lasts_from_its_arrival_to_the_end_of_its_response(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": SEGMENTS}) as broker:
         body = request(broker, {"a": 3}, max_wait_ms=2000, min_bytes=1)
         exchange = begin(broker, ApiKey.Fetch, 4, body, now=10.0)
         broker.tick(12.0)
-        answer(exchange)
+        response_of(exchange)
         exchange.throttle = 2.5
         broker.finished(exchange, 17.0)
         assert value(broker, "request_duration_seconds_sum", api="Fetch") == 7.0
@@ -43,7 +43,7 @@ def test_a_request_lasts_from_its_arrival_to_the_end_of_its_answer(tmp_path: Pat
         assert value(broker, "throttled_seconds_total", api="Fetch") == 2.5
 
 
-def test_each_error_of_an_answer_is_counted(tmp_path: Path) -> None:
+def test_each_error_of_a_response_is_counted(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": SEGMENTS}) as broker:
         asked = [Message(partition_index=index, timestamp=-1) for index in (0, 5, 6)]
         body = Message(replica_id=-1, topics=[Message(name="a", partitions=asked)])
@@ -57,7 +57,7 @@ def test_each_error_of_an_answer_is_counted(tmp_path: Path) -> None:
             assert value(broker, "response_bytes_total", **labels) == size * count / 2
 
 
-def test_the_parts_of_an_answer_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_of_a_response_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
         ConversionStats(
             records_converted=3, seconds_converting=0.25, temporary_bytes=100, filler_bytes=7

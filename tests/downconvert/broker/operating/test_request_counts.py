@@ -50,7 +50,7 @@ def test_buckets_are_those_of_the_prometheus_client() -> None:
         assert found == theirs.get_sample_value(f"{name}_bucket", labels) != 0
 
 
-def test_a_request_that_is_not_accepted_has_an_answer_but_no_version() -> None:
+def test_a_request_that_is_not_accepted_has_a_response_but_no_version() -> None:
     registry = CollectorRegistry()
     counts = RequestCounts("served", registry)
     counts.by_thread[get_ident()]["Fetch", NO_VERSION].answered(1.0)

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.broker.endings import End
 from downconvert.broker.exchange import Client
-from downconvert.broker.operating.request_log import log_answer, log_end
+from downconvert.broker.operating.request_log import log_end, log_response
 from downconvert.protocol.errors import ErrorCode
 from downconvert.serving.line_budget import LINES_MAX, LineBudget
 
@@ -45,7 +45,7 @@ def answered(who: Client, *codes: int, api: str = "Fetch", **counts: int) -> Non
         send=None,
         converted=(),
     )
-    log_answer(exchange, NOW)
+    log_response(exchange, NOW)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_an_end_that_an_operator_has_to_see_is_a_warning(
 ) -> None:
     log_end(LineBudget(), client(), end, "the reason", 12.3456, NOW)
     (record,) = log.records
-    is_warned = end in (End.LOGIN, End.ANSWER, End.DEFECT)
+    is_warned = end in (End.LOGIN, End.RESPONSE, End.DEFECT)
     assert record.levelno == (logging.WARNING if is_warned else logging.INFO)
     assert fields_of(record) == {
         "client": "10.0.0.1",
@@ -134,7 +134,7 @@ def test_each_refusal_is_a_line_once_for_a_connection_and_a_kind_of_request(
     assert len(log.records) == 4
 
 
-def test_other_errors_and_good_answers_are_lines_only_with_debug(
+def test_other_errors_and_good_responses_are_lines_only_with_debug(
     log: pytest.LogCaptureFixture,
 ) -> None:
     codes = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -51,8 +51,8 @@ class Pair:
         assert found is not None
         return found
 
-    def answer(self, follower: Follower, now: float = NOW) -> bytes:
-        """The leader's answer to the next request; without its length."""
+    def response(self, follower: Follower, now: float = NOW) -> bytes:
+        """The leader's response to the next request; without its length."""
         request = follower.request(now)
         assert request is not None
         leader = self.brokers[follower.leader]
@@ -66,7 +66,7 @@ class Pair:
 
     def step(self, node: int = 1, now: float = NOW) -> None:
         (follower,) = self.sides[node].followers.values()
-        follower.response(memoryview(self.answer(follower, now)), now)
+        follower.response(memoryview(self.response(follower, now)), now)
 
     def ends(self, index: int = 0) -> tuple[int, int]:
         return self.partition(0, index).end_offset, self.partition(1, index).end_offset
@@ -102,7 +102,7 @@ def partitions_of(request: bytes | None) -> list[int]:
 
 
 def answered(request: bytes | None, **fields: Any) -> memoryview:
-    """An answer with the same fields for each partition that was asked for."""
+    """A response with the same fields for each partition that was asked for."""
     header, body = asked(request)
     topics = []
     if header.request_api_key == ApiKey.Fetch:
@@ -110,14 +110,14 @@ def answered(request: bytes | None, **fields: Any) -> memoryview:
         for topic in body.topics:
             parts = [Message(partition_index=one.partition, **filled) for one in topic.partitions]
             topics.append(Message(topic_id=topic.topic_id, partitions=parts))
-        answer = Message(responses=topics)
+        response = Message(responses=topics)
     else:
         for topic in body.topics:
             parts = [
                 Message(partition_index=one.partition_index, **fields) for one in topic.partitions
             ]
             topics.append(Message(name=topic.name, partitions=parts))
-        answer = Message(topics=topics)
+        response = Message(topics=topics)
     name, version = ApiKey(header.request_api_key).name, header.request_api_version
     start = encode("ResponseHeader", 1, Message(correlation_id=header.correlation_id))
-    return memoryview(start + encode(f"{name}Response", version, answer))
+    return memoryview(start + encode(f"{name}Response", version, response))

@@ -30,7 +30,7 @@ def test_one_record_is_committed_in_four_steps_by_bytes(pair: Pair) -> None:
     assert stored(pair.partition(0)) == stored(pair.partition(1))
 
 
-def test_an_answer_at_once_has_the_high_watermark_of_before_the_fetch(pair: Pair) -> None:
+def test_a_response_at_once_has_the_high_watermark_of_before_the_fetch(pair: Pair) -> None:
     produce(pair.partition(0))
     pair.step()
     produce(pair.partition(0))
@@ -93,10 +93,10 @@ def test_logs_that_parted_more_than_once_come_together_again(pair: Pair) -> None
     assert stored(pair.partition(0)) == stored(pair.partition(1))
 
 
-def test_an_answer_that_comes_when_the_leader_has_changed_is_left_aside(pair: Pair) -> None:
+def test_a_response_that_comes_when_the_leader_has_changed_is_left_aside(pair: Pair) -> None:
     produce(pair.partition(0), 3)
     (follower,) = pair.sides[1].followers.values()
-    late = pair.answer(follower)
+    late = pair.response(follower)
     pair.lead(1, 2, 2)
     follower.response(memoryview(late), NOW)
     assert pair.ends() == (3, 0)
@@ -179,16 +179,16 @@ def test_high_watermarks_are_known_after_a_restart(pair: Pair, tmp_path: Path) -
     assert pair.partition(1).high_watermark == 3
 
 
-def test_mutated_answers_leave_a_log_that_can_be_read(pair: Pair) -> None:
+def test_mutated_responses_leave_a_log_that_can_be_read(pair: Pair) -> None:
     random = Random(8)
     produce(pair.partition(0), 5)
     (follower,) = pair.sides[1].followers.values()
     for round_ in range(400):
-        answer = bytearray(pair.answer(follower, NOW + 2 * round_))
+        response = bytearray(pair.response(follower, NOW + 2 * round_))
         for _ in range(random.randint(1, 4)):
-            answer[random.randrange(4, len(answer))] = random.randrange(256)
+            response[random.randrange(4, len(response))] = random.randrange(256)
         try:
-            follower.response(memoryview(answer), NOW + 2 * round_)
+            follower.response(memoryview(response), NOW + 2 * round_)
         except BadRequestError:
             continue
         partition = pair.partition(1)
@@ -198,10 +198,10 @@ def test_mutated_answers_leave_a_log_that_can_be_read(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 4, 5, 20])
-def test_half_an_answer_ends_the_connection(pair: Pair, cut: int) -> None:
+def test_half_a_response_ends_the_connection(pair: Pair, cut: int) -> None:
     (follower,) = pair.sides[1].followers.values()
     with pytest.raises(BadRequestError):
-        follower.response(memoryview(pair.answer(follower)[:cut]), NOW)
+        follower.response(memoryview(pair.response(follower)[:cut]), NOW)
 
 
 def test_a_replica_without_records_names_no_epoch_though_it_has_led_one(pair: Pair) -> None:

@@ -1,4 +1,4 @@
-"""A follower's requests and its leader's answers, field by field."""
+"""A follower's requests and its leader's responses, field by field."""
 
 import pytest
 
@@ -82,24 +82,24 @@ def test_a_broker_that_is_no_longer_a_replica_sends_no_fetch(
     assert partitions_of(follower.request(NOW)) == [1]
 
 
-def test_an_answer_of_a_broker_that_leads_no_more_is_left_aside(
+def test_a_response_of_a_broker_that_leads_no_more_is_left_aside(
     pair: Pair, follower: Follower
 ) -> None:
     """The controller has named no other one, in the same epoch."""
     produce(pair.partition(0), 3)
-    late = pair.answer(follower)
+    late = pair.response(follower)
     pair.sides[1].assign(says(None, 1, 2), NOW)
     follower.response(memoryview(late), NOW)
     assert pair.ends() == (3, 0)
 
 
-def test_an_answer_that_comes_when_the_log_has_changed_is_left_aside(
+def test_a_response_that_comes_when_the_log_has_changed_is_left_aside(
     pair: Pair, follower: Follower
 ) -> None:
     produce(pair.partition(0), 3)
     pair.step()
     produce(pair.partition(0), 2)
-    late = pair.answer(follower)
+    late = pair.response(follower)
     pair.partition(1).truncate(EpochEnd(-1, -1))
     follower.response(memoryview(late), NOW)
     assert pair.ends() == (5, 0)
@@ -116,13 +116,13 @@ def test_only_partitions_that_are_outside_of_the_leaders_log_begin_again(
         produce(pair.partition(0, index), 3 + index)
     pair.step()  # nothing is committed yet
     request = follower.request(NOW)
-    answer = bytearray(answered(request))
+    response = bytearray(answered(request))
     _, body = asked(request)
     assert [one.partition for one in body.topics[0].partitions] == [0, 1]
     header = len(encode("ResponseHeader", 1, Message(correlation_id=0)))
-    said = decode("FetchResponse", 17, memoryview(answer)[header:])
+    said = decode("FetchResponse", 17, memoryview(response)[header:])
     said.responses[0].partitions[1].error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-    follower.response(memoryview(bytes(answer[:header]) + encode("FetchResponse", 17, said)), NOW)
+    follower.response(memoryview(bytes(response[:header]) + encode("FetchResponse", 17, said)), NOW)
     request = follower.request(NOW)
     assert asked(request)[0].request_api_key == ApiKey.ListOffsets
     assert partitions_of(request) == [1]
@@ -134,7 +134,7 @@ def test_only_partitions_that_are_outside_of_the_leaders_log_begin_again(
 
 def test_a_lost_offset_is_forgotten_with_its_leader(pair: Pair, follower: Follower) -> None:
     follower.response(answered(follower.request(NOW), **OUT_OF_RANGE), NOW)
-    assert partitions_of(follower.request(NOW)) == [0, 1]  # and the answer never comes
+    assert partitions_of(follower.request(NOW)) == [0, 1]  # and the response never comes
     pair.sides[1].assign({name: says(1, 2, 2)[name] for name in NAMES}, NOW)
     pair.sides[1].assign({NAMES[1]: says(0, 3, 3)[NAMES[1]]}, NOW)
     (follower,) = pair.sides[1].followers.values()
@@ -158,7 +158,7 @@ def test_a_partition_that_another_broker_leads_by_now_keeps_none_from_its_fetch(
     produce(pair.partition(0), 2)
     for side in pair.sides[:1]:
         side.assign(says(0, 3, 3), later)
-    again.response(memoryview(pair.answer(again, later)), later)
+    again.response(memoryview(pair.response(again, later)), later)
     assert pair.ends() == (2, 2)
 
 
@@ -232,14 +232,14 @@ def test_a_waiting_follower_is_woken_by_each_change_and_by_nothing_else(pair: Pa
     assert 0 < counts[0] < counts[1] == counts[2]
 
 
-def test_records_are_deleted_up_to_the_high_watermark_of_the_same_answer(
+def test_records_are_deleted_up_to_the_high_watermark_of_the_same_response(
     pair: Pair, follower: Follower
 ) -> None:
-    """The leader has deleted them, so this answer says that they were committed."""
+    """The leader has deleted them, so this response says that they were committed."""
     produce(pair.partition(0), 6)
     pair.step()
     partition = pair.partition(1)
     assert (partition.start_offset, partition.end_offset, partition.high_watermark) == (0, 6, 0)
-    answer = answered(follower.request(NOW), high_watermark=6, log_start_offset=5)
-    follower.response(answer, NOW)
+    response = answered(follower.request(NOW), high_watermark=6, log_start_offset=5)
+    follower.response(response, NOW)
     assert (partition.start_offset, partition.high_watermark) == (5, 6)

@@ -80,7 +80,7 @@ def test_a_producer_continues_after_an_error_with_the_next_epoch(
     assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
 
 
-def test_going_on_is_asked_again_where_the_answer_was_lost(producer: Producing) -> None:
+def test_going_on_is_asked_again_where_the_response_was_lost(producer: Producing) -> None:
     lost = producer.id, producer.epoch
     assert producer.begin(goes_on=True) is ErrorCode.NONE
     got = producer.id, producer.epoch
@@ -202,7 +202,7 @@ def test_going_on_with_exhausted_epochs_is_asked_again_by_the_old_id(tmp_path: P
             producer.id, producer.epoch = before, epoch
             assert producer.begin(goes_on=True) is code
         producer.id, producer.epoch = before, 0x7FFE
-        assert producer.begin(goes_on=True) is ErrorCode.NONE  # its answer was lost
+        assert producer.begin(goes_on=True) is ErrorCode.NONE  # its response was lost
         assert (producer.id == before, producer.epoch) == (False, 0)
         assert producer.add(ZERO) == [ErrorCode.NONE]
 

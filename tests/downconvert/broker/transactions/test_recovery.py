@@ -1,7 +1,7 @@
 """Transactions of a broker that is killed in the midst of anything: each is whole, or not there.
 
 A small model says what may be read afterwards: of a transaction whose end was answered all or
-nothing, by the answer; of one whose broker died before it answered all or nothing, by what was
+nothing, by the response; of one whose broker died before it answered all or nothing, by what was
 decided. All steps are of the real broker, over a disk that counts operations and dies at one of
 them."""
 

@@ -26,7 +26,7 @@ FENCED = {
 
 
 def steps(producer: Producing, values: list[bytes]) -> Iterator[ErrorCode]:
-    """The answers on the way to a commit."""
+    """The responses on the way to a commit."""
     for at, value in zip(PLACES, values, strict=True):
         yield from producer.add(at)
         yield producer.send(value, at)

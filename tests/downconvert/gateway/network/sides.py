@@ -115,7 +115,7 @@ class Upstream:
         self.stream = stream
         self.address = BROKER
         self.name = str(BROKER)
-        self.answers: list[tuple[str, float, str]] = []
+        self.responses: list[tuple[str, float, str]] = []
         self.last_id = last_id
 
     def next_id(self) -> int:
@@ -127,12 +127,12 @@ class Upstream:
         self.stream.send(framed(ask, number))
         return number
 
-    def on_answer(self, name: str, seconds: float, api: str) -> None:
-        self.answers.append((name, seconds, api))
+    def on_response(self, name: str, seconds: float, api: str) -> None:
+        self.responses.append((name, seconds, api))
 
 
 class Counted:
-    """The counted requests: API, seconds, bytes of the request and of its answer."""
+    """The counted requests: API, seconds, bytes of the request and of its response."""
 
     def __init__(self) -> None:
         self.served: list[tuple[str, float, int, int]] = []
@@ -187,7 +187,7 @@ def request(number: int, *, waits: bool = False, client_id: str = "test") -> byt
     return LENGTH.pack(len(data)) + data
 
 
-def answer(number: int, size: int = 20) -> bytes:
+def response(number: int, size: int = 20) -> bytes:
     return LENGTH.pack(size) + number.to_bytes(4) + bytes(size - 4)
 
 

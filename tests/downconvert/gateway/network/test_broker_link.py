@@ -16,7 +16,7 @@ CREDENTIALS = object()
 
 
 class World:
-    """A link whose broker is the test's. `recent`: its answer to another connection."""
+    """A link whose broker is the test's. `recent`: its response to another connection."""
 
     def __init__(self, recent: Message | None = None, served: Message = VERSIONS) -> None:
         self.reached: list[object] = []
@@ -51,7 +51,7 @@ class World:
         self.ends += 1
 
     async def forward(self) -> None:
-        """Forwards a request that has no answer."""
+        """Forwards a request that has no response."""
         self.sizes: list[int] = []
 
         async def pass_to(_: object) -> None:
@@ -77,7 +77,7 @@ def test_a_broker_is_reached_once_with_the_credentials_of_the_client() -> None:
 
     asyncio.run(use())
     assert world.reached == [CREDENTIALS]
-    assert world.sizes == [0], "a request without an answer is charged"
+    assert world.sizes == [0], "a request without a response is charged"
     assert world.upstream.api == "Metadata", "for metrics"
     world.upstream.stream.on_end()
     assert world.ends == 1
@@ -102,11 +102,11 @@ def test_a_client_that_goes_closes_its_brokers_connection_if_it_waits(waits: boo
     async def use() -> None:
         await world.link.api_versions()
 
-        async def answer() -> None:
+        async def response() -> None:
             if waits:
                 world.link.client_ended()
 
-        await world.link.while_waiting(answer())
+        await world.link.while_waiting(response())
         if not waits:
             world.link.client_ended()
 
@@ -119,7 +119,7 @@ def test_each_wait_for_the_broker_begins_with_a_look_at_the_client() -> None:
     """It may have gone before."""
     world = World()
     asyncio.run(world.link.api_versions())
-    assert world.waits == 2, "for the answer to others, and for the connection"
+    assert world.waits == 2, "for the response to others, and for the connection"
 
 
 def test_a_closed_link_refers_to_its_owner_no_more() -> None:

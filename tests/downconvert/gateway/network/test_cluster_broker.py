@@ -22,7 +22,7 @@ COUNT = 5
 
 
 class World:
-    """A broker whose answer comes when the test says so."""
+    """A broker whose response comes when the test says so."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, node_id: int = NODE) -> None:
         self.reached: list[asyncio.Future[Message]] = []
@@ -41,9 +41,9 @@ class World:
         self.broker = ClusterBroker(self.gateway, node_id, lambda: self.now)
 
         async def reach(*_: object, **__: object) -> Any:
-            answer = asyncio.get_running_loop().create_future()
-            self.reached.append(answer)
-            return SimpleNamespace(api_versions=await answer)
+            response = asyncio.get_running_loop().create_future()
+            self.reached.append(response)
+            return SimpleNamespace(api_versions=await response)
 
         monkeypatch.setattr(cluster_broker, "reach", reach)
 
@@ -72,13 +72,13 @@ def test_clients_that_come_at_once_ask_the_broker_once(monkeypatch: pytest.Monke
 
     async def use() -> None:
         tasks = await world.begin()
-        (answer,) = world.reached
-        answer.set_result(VERSIONS)
+        (response,) = world.reached
+        response.set_result(VERSIONS)
         assert await asyncio.gather(*tasks) == [VERSIONS] * COUNT
         assert len(world.reached) == 1
         world.now += cluster_broker.RECENT + 0.1
         tasks = await world.begin()
-        assert len(world.reached) == 2, "the answer is old now"
+        assert len(world.reached) == 2, "the response is old now"
         world.reached[1].set_result(VERSIONS)
         await asyncio.gather(*tasks)
 
@@ -95,8 +95,8 @@ def test_the_failure_of_one_client_is_not_that_of_others(monkeypatch: pytest.Mon
         await turns()
         with pytest.raises(UnreachableError, match="refused"):
             await first
-        for answer in world.reached[1:]:
-            answer.set_result(VERSIONS)
+        for response in world.reached[1:]:
+            response.set_result(VERSIONS)
         assert await asyncio.gather(*others) == [VERSIONS] * (COUNT - 1)
 
     run(use())

@@ -1,4 +1,4 @@
-"""A cluster that speaks TLS: its answers are read by the event loop, whatever their size."""
+"""A cluster that speaks TLS: its responses are read by the event loop, whatever their size."""
 
 import ssl
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def served(tmp_path: Path, certificate: tuple[str, str]) -> Iterator[tuple[Broke
 
 @pytest.mark.parametrize("size", [10, 30_000])
 @pytest.mark.parametrize("version", [1, 3, 4, 12])
-def test_answers_of_any_size_are_passed_on_or_translated(
+def test_responses_of_any_size_are_passed_on_or_translated(
     served: tuple[Broker, Gateway], version: int, size: int
 ) -> None:
     broker, running = served

@@ -83,7 +83,7 @@ def test_a_request_without_a_byte_ends_the_connection_and_the_log_says_so(
 def test_every_request_and_byte_is_counted_however_it_is_handled(
     behind: tuple[Broker, int], log: pytest.LogCaptureFixture
 ) -> None:
-    """Read, passed on, translated, repeated, in pieces, and without an answer."""
+    """Read, passed on, translated, repeated, in pieces, and without a response."""
     broker, port = behind
     append(broker, batch(0, size=3000), batch(1, size=200_000))
     asked = [
@@ -132,7 +132,7 @@ def test_a_place_is_free_once_the_end_of_its_connection_is_logged_and_counted(
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (3, 2)])
-def test_a_produce_without_an_answer_counts_towards_its_clients_rate(
+def test_a_produce_without_a_response_counts_towards_its_clients_rate(
     behind: tuple[Broker, int], version: int, magic: int
 ) -> None:
     access = Access(producer_byte_rate=RATE)
@@ -193,7 +193,7 @@ def test_a_client_hears_of_its_brokers_end_while_it_is_not_read_from(
         wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)
 
 
-def test_a_client_hears_of_its_brokers_end_once_it_has_read_the_answer(
+def test_a_client_hears_of_its_brokers_end_once_it_has_read_the_response(
     behind: tuple[Broker, int],
 ) -> None:
     """The broker closes while the client still reads what it answered before."""
@@ -286,7 +286,7 @@ def test_the_log_says_that_a_place_went_to_another_client(
 
 
 def test_error_codes_are_counted_and_codes_of_success_are_not(behind: tuple[Broker, int]) -> None:
-    """Latencies of answers, and of old fetches that a task, a callback or both translate."""
+    """Latencies of responses, and of old fetches that a task, a callback or both translate."""
     body = fetch_body(0, 0, 0)
     with gateway(behind[1]) as running, Wire(running.address) as client:
         for version in (1, 2, 2, 4):

@@ -36,18 +36,18 @@ def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
 def test_the_first_request_of_a_connection_may_wait_for_its_own_time(
     behind: tuple[Broker, int], version: int
 ) -> None:
-    """It is added to the time that every answer may take."""
+    """It is added to the time that every response may take."""
     limits = Limits(request_timeout=REQUEST_TIMEOUT)
     with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
         started = time.monotonic()
-        answer = client.ask(ApiKey.Fetch, version, fetch_body(0, wait=int(WAIT * 1000)))
-        assert answer.responses[0].partitions[0].error_code == 0
+        response = client.ask(ApiKey.Fetch, version, fetch_body(0, wait=int(WAIT * 1000)))
+        assert response.responses[0].partitions[0].error_code == 0
         assert time.monotonic() - started > WAIT - 0.1
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("size", [10, 60_000])
-def test_conversions_of_large_and_small_answers_are_counted(
+def test_conversions_of_large_and_small_responses_are_counted(
     behind: tuple[Broker, int], is_first: bool, size: int
 ) -> None:
     broker, port = behind
@@ -66,10 +66,10 @@ def test_conversions_of_large_and_small_answers_are_counted(
 
 
 @pytest.mark.parametrize("second", [1, 100_000])
-def test_an_exchange_with_a_large_answer_stays_with_a_thread(
+def test_an_exchange_with_a_large_response_stays_with_a_thread(
     behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch, second: int
 ) -> None:
-    """Also if its last answer is small: what is converted may still be the large one."""
+    """Also if its last response is small: what is converted may still be the large one."""
     broker, port = behind
     append(broker, batch(0, size=100_000))
     steps: list[str] = []

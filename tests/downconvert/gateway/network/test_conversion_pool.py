@@ -78,8 +78,8 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
         threads.watch(LazyDownConvertRecords, "to_send")
         threads.watch(LazyDownConvertSend, "write_to")
         with Wire(running.address) as client:
-            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
-    assert values_of(answer.responses[0].partitions[0])
+            response = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert values_of(response.responses[0].partitions[0])
     assert set(threads.calls) == {NAME}
 
 
@@ -94,8 +94,8 @@ def test_a_small_fetch_is_converted_by_the_event_loop(
         threads.watch(LazyDownConvertRecords, "to_send")
         threads.watch(LazyDownConvertSend, "write_to")
         with Wire(running.address) as client:
-            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0))
-    assert len(values_of(answer.responses[0].partitions[0])) == 1
+            response = client.ask(ApiKey.Fetch, 1, fetch_body(0))
+    assert len(values_of(response.responses[0].partitions[0])) == 1
     assert set(threads.calls) == {EVENT_LOOP}
 
 
@@ -106,8 +106,8 @@ def test_a_small_fetch_that_takes_long_goes_on_in_the_pool(
         append(broker, batch(0, codec=Codec.GZIP, size=BOMB))
         threads.watch(DecompressedBody, "fill")
         with Wire(running.address) as client:
-            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
-    assert [len(value) for value in values_of(answer.responses[0].partitions[0])] == [BOMB]
+            response = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert [len(value) for value in values_of(response.responses[0].partitions[0])] == [BOMB]
     assert threads.calls[EVENT_LOOP] < threads.calls[NAME] / 4
 
 
@@ -117,8 +117,8 @@ def test_another_codec_is_made_in_the_pool(tmp_path: Path, threads: Threads) -> 
         threads.watch(LazyRecodedRecords, "_add")
         threads.watch(LazyRecodedSend, "write_to")
         with Wire(running.address) as client:
-            answer = client.ask(ApiKey.Fetch, 4, fetch_body(0, max_bytes=1 << 22))
-    assert len(values_of(answer.responses[0].partitions[0])) == 2
+            response = client.ask(ApiKey.Fetch, 4, fetch_body(0, max_bytes=1 << 22))
+    assert len(values_of(response.responses[0].partitions[0])) == 2
     assert set(threads.calls) == {NAME}
 
 
@@ -164,7 +164,7 @@ def test_a_turn_has_no_more_records_than_it_may(
         if isinstance(asked, Turn):
             of_turns.append(0)
         elif isinstance(asked, Ask):
-            result = through.answer(asked, request)
+            result = through.response(asked, request)
     assert sum(of_turns) > 4 * turns.WORK_A_TURN
     assert max(of_turns) < 2 * turns.WORK_A_TURN
     (records,) = reply.send.records
@@ -172,7 +172,7 @@ def test_a_turn_has_no_more_records_than_it_may(
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_where_nobody_else_waits_an_answer_takes_one_hand_over(
+def test_where_nobody_else_waits_a_response_takes_one_hand_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: Codec
 ) -> None:
     """Each time that a thread gives it back costs the event loop as much as a small request."""
@@ -189,8 +189,8 @@ def test_where_nobody_else_waits_an_answer_takes_one_hand_over(
         with Wire(running.address, SO_RCVBUF=1 << 22) as client:
             client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
             monkeypatch.setattr(TimedPool, "run", counted)
-            answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
-    assert len(values_of(answer.responses[0].partitions[0])) >= (5 if codec else 20)
+            response = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
+    assert len(values_of(response.responses[0].partitions[0])) >= (5 if codec else 20)
     assert runs == ["_run"]
 
 

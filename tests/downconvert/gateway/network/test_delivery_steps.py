@@ -11,7 +11,7 @@ from downconvert.gateway.network.conversion_pool import AGAIN
 from downconvert.gateway.network.delivery import Delivery
 from downconvert.gateway.network.sockets.ended import ConnectionEndedError
 from downconvert.gateway.network.sockets.streams import PIECE_SIZE
-from downconvert.gateway.session.exchanges import TURN, Answer, HangUp, Reply, Steps
+from downconvert.gateway.session.exchanges import TURN, HangUp, Reply, Response, Steps
 from records import RecordsError
 
 RESULT = "the result of the last step"
@@ -151,13 +151,13 @@ def test_a_result_is_given_to_its_step_and_no_other(turns: int) -> None:
 
 @pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("kind", ["final", "ends", "throttled"])
-def test_a_thread_sends_an_answer_only_if_it_may_not_change_any_more(
+def test_a_thread_sends_a_response_only_if_it_may_not_change_any_more(
     sockets: tuple[socket.socket, socket.socket], is_open: bool, kind: str
 ) -> None:
     near, far = sockets
     send: Any = Send(100)
     options = {"ends": {"ends": HangUp("x")}, "throttled": {"throttled": lambda _: send}}
-    reply = Answer(send, **options.get(kind, {}))  # type: ignore[arg-type]
+    reply = Response(send, **options.get(kind, {}))  # type: ignore[arg-type]
 
     async def use() -> None:
         client = Client(near)
@@ -261,7 +261,7 @@ def test_a_thread_sends_all_of_a_response_in_the_same_way(
         send: Any = Send(SIZE, converts=False)
         one = delivery(client)
         await one.open()
-        await one.advance(begun(replying(Answer(send), [])), lambda: None)
+        await one.advance(begun(replying(Response(send), [])), lambda: None)
         assert 0 < send.sent < SIZE
         await one.send(send, is_small=True)
         read.append(read_all(far))
@@ -294,7 +294,7 @@ def test_an_error_in_the_thread_is_raised_where_it_is_sent(
         one = delivery(client)
         if is_begun:
             await one.open()
-            await one.advance(begun(replying(Answer(send), [])), lambda: None)
+            await one.advance(begun(replying(Response(send), [])), lambda: None)
         with pytest.raises(raised):
             await one.send(send, is_small=False)
         assert client.aborted == aborts

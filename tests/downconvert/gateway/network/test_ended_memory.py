@@ -62,7 +62,7 @@ def says_nothing(client: Wire, _: Hanging, __: int) -> None:
     assert client.has_ended()
 
 
-def is_reset_in_an_answer(client: Wire, _: Hanging, version: int) -> None:
+def is_reset_in_a_response(client: Wire, _: Hanging, version: int) -> None:
     client.send(ApiKey.Fetch, version, fetch_body(LARGE, max_bytes=1 << 25))
     client.take(100)
     reset(client.socket)
@@ -86,7 +86,7 @@ def has_a_broker_that_hangs(client: Wire, broker: Hanging, version: int) -> None
     broker.hangs = False
 
 
-def has_a_broker_that_hangs_in_an_answer(client: Wire, broker: Hanging, version: int) -> None:
+def has_a_broker_that_hangs_in_a_response(client: Wire, broker: Hanging, version: int) -> None:
     broker.left = 500_000
     client.send(ApiKey.Fetch, version, fetch_body(LARGE, max_bytes=1 << 25))
     client.take(100_000 if version > 3 else 0)
@@ -98,11 +98,11 @@ def has_a_broker_that_hangs_in_an_answer(client: Wire, broker: Hanging, version:
 ENDS = (
     leaves,
     says_nothing,
-    is_reset_in_an_answer,
+    is_reset_in_a_response,
     does_not_read,
     has_a_broker_that_ends,
     has_a_broker_that_hangs,
-    has_a_broker_that_hangs_in_an_answer,
+    has_a_broker_that_hangs_in_a_response,
 )
 
 

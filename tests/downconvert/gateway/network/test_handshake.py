@@ -54,8 +54,8 @@ def connected(running: Gateway, name: str | None, certificate: tuple[str, str]) 
 
 
 def brokers(client: Wire) -> list[tuple[str, int]]:
-    answer = client.ask(ApiKey.Metadata, 1, METADATA)
-    return [(one.host, one.port) for one in answer.brokers]
+    response = client.ask(ApiKey.Metadata, 1, METADATA)
+    return [(one.host, one.port) for one in response.brokers]
 
 
 @pytest.mark.parametrize("name", ["b-0.localhost", "kafka.example.org", None])

@@ -200,7 +200,7 @@ def test_the_end_of_a_tls_connection_is_no_defect(tmp_path: Path, resets: bool) 
         assert running.figures().ends == {"client_closed": 3}
 
 
-def test_accepted_clients_are_kept_alive_by_the_system_and_get_small_answers_at_once() -> None:
+def test_accepted_clients_are_kept_alive_by_the_system_and_get_small_responses_at_once() -> None:
     options = (socket.IPPROTO_TCP, socket.TCP_NODELAY), (socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     listeners = Listeners(LOOPBACK, shares_ports=False)
     (listening,) = listeners.copies(0, 0)

@@ -35,7 +35,7 @@ def unready(running: Gateway) -> list[str]:
 def test_a_silent_cluster_is_asked_less_and_less_often_and_then_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each wait is twice as long as the one before, up to the usual one. After an answer the next
+    """Each wait is twice as long as the one before, up to the usual one. After a response the next
     failure begins anew."""
     slept: list[float] = []
     real = asyncio.sleep
@@ -48,7 +48,7 @@ def test_a_silent_cluster_is_asked_less_and_less_often_and_then_as_before(
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(loop, "RETRY_SECONDS", RETRY)
     with Scripted(0) as broker:
-        broker.answers = lambda number: number in (4, 5)
+        broker.responses = lambda number: number in (4, 5)
         with gateway(broker.port, refresh_seconds=REFRESH):
             wait_for(lambda: len(slept) >= 9)
     waits = [RETRY, 2 * RETRY, 4 * RETRY, REFRESH]
@@ -99,8 +99,8 @@ def test_a_broker_without_a_port_does_not_hide_the_others_from_clients() -> None
         wait_for(lambda: any("broker 1: port" in one for one in unready(running)))
         with Wire(running.address) as client:
             for _ in range(3):
-                answer = client.ask(ApiKey.Metadata, 1, Message(topics=None))
-                assert [one.node_id for one in answer.brokers] == [0]
+                response = client.ask(ApiKey.Metadata, 1, Message(topics=None))
+                assert [one.node_id for one in response.brokers] == [0]
 
 
 def test_a_cluster_is_unready_if_its_bootstrap_servers_fail_but_not_if_one_broker_does() -> None:
@@ -112,7 +112,7 @@ def test_a_cluster_is_unready_if_its_bootstrap_servers_fail_but_not_if_one_broke
             client.send(ApiKey.Heartbeat, 3, GROUP)
             assert client.has_ended()
         assert unready(running) == []
-        broker.answers = lambda _: False
+        broker.responses = lambda _: False
         with Wire(running.address) as client:
             client.send(ApiKey.Heartbeat, 3, GROUP)
             assert client.has_ended()
@@ -191,8 +191,10 @@ def test_versions_that_another_connection_was_told_must_be_those_of_the_broker(
         if not are_same:
             broker.versions[ApiKey.Heartbeat] = 2
         with Wire(running.address) as client:
-            answer = client.ask(ApiKey.ApiVersions, 0, Message())
-            assert {one.api_key: one.max_version for one in answer.api_keys}[ApiKey.Heartbeat] == 3
+            response = client.ask(ApiKey.ApiVersions, 0, Message())
+            assert {one.api_key: one.max_version for one in response.api_keys}[
+                ApiKey.Heartbeat
+            ] == 3
             assert broker.accepted == accepted  # nobody was asked
             client.send(ApiKey.Heartbeat, 3, GROUP)
             if are_same:

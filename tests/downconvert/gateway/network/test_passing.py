@@ -51,7 +51,7 @@ def produced(topic: str, version: int, value: bytes, acks: int) -> bytes:
 
 
 def conversation(random: Random, count: int) -> list[bytes]:
-    """Requests of a few kinds, without their lengths; no answer depends on the time."""
+    """Requests of a few kinds, without their lengths; no response depends on the time."""
     requests = [produced("t", 3, random.randbytes(size), 1) for size in SIZES]
     for codec in (Codec.GZIP, Codec.LZ4):
         body = produce_body(message_set(2, *[b"value"] * 500, codec=codec))
@@ -87,8 +87,8 @@ def numbered(request: bytes, correlation_id: int) -> bytes:
     return start + request[len(start) :]
 
 
-def has_answer(request: bytes) -> bool:
-    """Produces with acks 0 have no answer: `u` is written to with a timeout of 1000 after it."""
+def has_response(request: bytes) -> bool:
+    """Produces with acks 0 have no response: `u` is written to with a timeout of 1000 after it."""
     if int.from_bytes(request[:2]) != ApiKey.Produce:
         return True
     return b"\0\0" + (1000).to_bytes(4) not in request
@@ -102,25 +102,25 @@ def connected(running: Gateway, certificate: str | None) -> Wire:
 
 
 def one_by_one(running: Gateway, requests: list[bytes], certificate: str | None) -> list[bytes]:
-    """The answers, each on a connection of its own."""
-    answers = []
+    """The responses, each on a connection of its own."""
+    responses = []
     for request in requests:
         with connected(running, certificate) as client:
             client.socket.sendall(LENGTH.pack(len(request)) + request)
-            if has_answer(request):
-                answers.append(client.receive())
+            if has_response(request):
+                responses.append(client.receive())
             else:  # until it is answered, what is before it has been handled
                 after = frame(ApiKey.Heartbeat, 0, GROUP)
                 client.socket.sendall(LENGTH.pack(len(after)) + after)
                 client.receive()
-    return answers
+    return responses
 
 
 def together(
     running: Gateway, requests: list[bytes], certificate: str | None, random: Random
 ) -> list[bytes]:
-    """The answers on one connection, whose requests come several at a time, and in pieces."""
-    answers, left = [], list(requests)
+    """The responses on one connection, whose requests come several at a time, and in pieces."""
+    responses, left = [], list(requests)
     with connected(running, certificate) as client:
         while left:
             count = random.choice([1, 1, 2, 5, 50])
@@ -130,12 +130,12 @@ def together(
                 size = random.choice([1, 20, 100, len(data), len(data)])
                 client.socket.sendall(data[:size])
                 data = data[size:]
-            answers += [client.receive() for one in now if has_answer(one)]
-    return answers
+            responses += [client.receive() for one in now if has_response(one)]
+    return responses
 
 
 @pytest.mark.parametrize(("seed", "count", "has_tls"), ROUNDS)
-def test_the_same_requests_have_the_same_answers_and_counts(
+def test_the_same_requests_have_the_same_responses_and_counts(
     tmp_path: Path, seed: int, count: int, has_tls: bool
 ) -> None:
     random = Random(seed)
@@ -154,9 +154,9 @@ def test_the_same_requests_have_the_same_answers_and_counts(
         is_same = [
             b"127.0.0.1" in one or one == other for one, other in zip(wanted, got, strict=True)
         ]
-        assert all(is_same), f"seed {seed}: answer {is_same.index(False)}"
+        assert all(is_same), f"seed {seed}: response {is_same.index(False)}"
 
-        extra = sum(not has_answer(request) for request in requests)
+        extra = sum(not has_response(request) for request in requests)
         expected = counts(first)
         expected["Heartbeat", 0] -= extra
         wait_for(lambda: not second.places)  # what was sent last has been handled
@@ -197,8 +197,8 @@ def test_a_client_that_claims_to_be_a_broker_is_refused_later_too(tmp_path: Path
         for replica_id, code in ((-1, 0), (-1, 0), (3, 31)):
             body = fetch_body(0)
             body.replica_id = replica_id
-            answer = client.ask(ApiKey.Fetch, 11, body)
-            assert answer.error_code or answer.responses[0].partitions[0].error_code == code
+            response = client.ask(ApiKey.Fetch, 11, body)
+            assert response.error_code or response.responses[0].partitions[0].error_code == code
 
 
 @pytest.mark.parametrize("answered", [0, 4, 10])
@@ -280,7 +280,7 @@ def test_a_client_that_does_not_read_holds_no_more_than_buffers(
 
 @pytest.mark.parametrize("versions", [[12], [2], [1, 12, 12, 12]], ids=["passed", "old", "both"])
 @pytest.mark.parametrize("seed", range(SEED, SEED + 2))
-def test_a_slow_client_gets_all_answers_in_their_order(
+def test_a_slow_client_gets_all_responses_in_their_order(
     tmp_path: Path, seed: int, versions: list[int]
 ) -> None:
     """It reads in pieces and with pauses, so that the gateway stops reading at any byte."""
@@ -304,9 +304,9 @@ def test_a_slow_client_gets_all_answers_in_their_order(
             client.socket.sendall(LENGTH.pack(len(request)) + request)
             wanted.append(client.receive())
         client.socket.sendall(b"".join(LENGTH.pack(len(one)) + one for one in asked))
-        for answer in wanted:
+        for response in wanted:
             got = b""
-            while len(got) < len(answer):
-                got += client.take(min(random.randrange(1, 90_000), len(answer) - len(got)))
+            while len(got) < len(response):
+                got += client.take(min(random.randrange(1, 90_000), len(response) - len(got)))
                 sleep(random.choice([0, 0, 0, 0, 0.001]))
-            assert got == answer
+            assert got == response

@@ -11,7 +11,7 @@ from downconvert.gateway.network.sockets.streams import CLIENT
 from tests.downconvert.gateway.cluster import Through
 from tests.waiting import SECONDS
 
-from .sides import Between, answer, known, request, run
+from .sides import Between, known, request, response, run
 
 
 @pytest.fixture
@@ -20,18 +20,18 @@ def through(tmp_path: Path) -> Iterator[Through]:
         yield found
 
 
-@pytest.mark.parametrize("answers", [1, 2])
-def test_the_end_comes_with_the_last_answer(through: Through, answers: int) -> None:
+@pytest.mark.parametrize("responses", [1, 2])
+def test_the_end_comes_with_the_last_response(through: Through, responses: int) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
-        between.client.arrive(b"".join(request(n) for n in range(answers)))
+        between.client.arrive(b"".join(request(n) for n in range(responses)))
         between.passing.finish()
-        for number in range(answers):
+        for number in range(responses):
             await asyncio.sleep(0)
             assert not task.done()
-            between.broker.arrive(answer(number))
+            between.broker.arrive(response(number))
         assert await asyncio.wait_for(task, SECONDS) is None
-        assert between.passing.requests == answers
+        assert between.passing.requests == responses
 
     run(through, use)
 
@@ -47,7 +47,7 @@ def test_a_client_that_left_may_have_sent_more_than_what_passes(through: Through
         for _ in range(3):
             await asyncio.sleep(0)
         assert not task.done()
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         assert await asyncio.wait_for(task, SECONDS) is None
         assert between.client.available == request(2, client_id="other")
 
@@ -65,7 +65,7 @@ def test_a_broker_that_closes_ends_the_requests_under_way(through: Through) -> N
     run(through, use)
 
 
-def test_a_client_that_left_is_served_until_only_its_last_answer_is_missing(
+def test_a_client_that_left_is_served_until_only_its_last_response_is_missing(
     through: Through,
 ) -> None:
     async def use(between: Between) -> None:
@@ -74,10 +74,10 @@ def test_a_client_that_left_is_served_until_only_its_last_answer_is_missing(
         between.client.has_ended = True
         between.client.wake()
         await asyncio.sleep(0)
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         await asyncio.sleep(0)
         assert not task.done()
-        between.broker.arrive(answer(2))
+        between.broker.arrive(response(2))
         with pytest.raises(ConnectionEndedError, match=CLIENT):
             await task
         assert not between.client.sent

@@ -1,4 +1,4 @@
-"""Requests and answers that pass, callback by callback: without sockets, in a test's own time."""
+"""Requests and responses that pass, callback by callback: without sockets, in a test's own time."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from .sides import (
     REQUEST_TIMEOUT,
     WAIT,
     Between,
-    answer,
     known,
     request,
+    response,
     run,
 )
 
@@ -45,9 +45,9 @@ def test_requests_pass_only_while_that_is_wanted(through: Through) -> None:
         between.passing.finish()
         between.client.arrive(request(2))
         assert between.broker.sent == request(1)
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         assert await task is None
-        assert between.client.sent == answer(1)
+        assert between.client.sent == response(1)
         between.client.arrive(request(3))
         assert between.broker.sent == request(1)
 
@@ -67,9 +67,9 @@ def test_a_request_passes_when_all_of_it_is_there_and_it_is_of_a_known_kind(
         again = await between.begin()
         assert between.broker.sent == whole + request(2)
         assert between.client.available == request(3, client_id="other")
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         assert not again.done()  # the other one is looked at once all before it are answered
-        between.broker.arrive(answer(2))
+        between.broker.arrive(response(2))
         assert await again is None
         assert between.session.client_id == "test"
         assert between.rows()["Heartbeat", 3] == 3
@@ -104,17 +104,17 @@ def test_log_lines_name_the_client_of_the_last_request(through: Through) -> None
     run(through, use)
 
 
-def test_few_requests_wait_for_their_answers_at_a_time(through: Through) -> None:
+def test_few_requests_wait_for_their_responses_at_a_time(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(b"".join(request(n) for n in range(UNANSWERED_MAX + 2)))
         assert between.broker.sent == b"".join(request(n) for n in range(UNANSWERED_MAX))
         between.broker.sent.clear()
-        between.broker.arrive(answer(0))
+        between.broker.arrive(response(0))
         assert between.broker.sent == request(UNANSWERED_MAX)
         between.broker.is_writable = False
         between.broker.sent.clear()
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         assert not between.broker.sent  # it takes no more now
 
     run(through, use)
@@ -130,10 +130,10 @@ def test_each_request_has_its_own_time_and_its_own_count(through: Through) -> No
         between.client.arrive(request(2))
         assert timer[-1] == 100 + REQUEST_TIMEOUT + WAIT  # the first one is waited for
         between.now = 104.0
-        between.broker.arrive(answer(1, 500))
+        between.broker.arrive(response(1, 500))
         assert timer[-1] == 104 + REQUEST_TIMEOUT
         between.now = 105.5
-        between.broker.arrive(answer(2))
+        between.broker.arrive(response(2))
         assert timer[-1] == 105.5 + IDLE
         sizes = len(request(1, waits=True)), len(request(2))
         assert between.counted.served == [
@@ -141,7 +141,7 @@ def test_each_request_has_its_own_time_and_its_own_count(through: Through) -> No
             ("Heartbeat", 4.5, sizes[1], 24),
         ]
         assert between.passing.requests == 2
-        assert between.upstream.answers == [
+        assert between.upstream.responses == [
             (str(BROKER), 4.0, "Fetch"),
             (str(BROKER), 1.5, "Heartbeat"),
         ]
@@ -149,26 +149,26 @@ def test_each_request_has_its_own_time_and_its_own_count(through: Through) -> No
     run(through, use)
 
 
-def test_a_broker_answers_the_next_request_from_its_last_answer_on(through: Through) -> None:
+def test_a_broker_answers_the_next_request_from_its_last_response_on(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2))
         between.now = 104.0
-        between.broker.arrive(answer(1) + answer(2))
-        assert [seconds for _, seconds, _ in between.upstream.answers] == [4.0, 0.0]
+        between.broker.arrive(response(1) + response(2))
+        assert [seconds for _, seconds, _ in between.upstream.responses] == [4.0, 0.0]
 
     run(through, use)
 
 
-def test_answers_come_together_and_in_pieces(through: Through) -> None:
+def test_responses_come_together_and_in_pieces(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2) + request(3))
-        large = answer(2, 3 * PART_MIN)
-        whole = answer(1) + large + answer(3)
-        cut = len(answer(1)) + 100
+        large = response(2, 3 * PART_MIN)
+        whole = response(1) + large + response(3)
+        cut = len(response(1)) + 100
         between.broker.arrive(whole[:cut])
-        assert between.client.sent == answer(1)  # a little of the next one waits for more
+        assert between.client.sent == response(1)  # a little of the next one waits for more
         between.now = 110.0
         between.broker.arrive(whole[cut : cut + PART_MIN])
         assert between.client.sent == whole[: cut + PART_MIN]
@@ -182,12 +182,12 @@ def test_answers_come_together_and_in_pieces(through: Through) -> None:
     run(through, use)
 
 
-def test_the_beginning_of_an_answer_gives_the_rest_time(through: Through) -> None:
+def test_the_beginning_of_a_response_gives_the_rest_time(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1))
         between.now = 120.0
-        between.broker.arrive(answer(1, PART_MIN)[:50])
+        between.broker.arrive(response(1, PART_MIN)[:50])
         assert between.client.deadline.limits[-1] == 120 + REQUEST_TIMEOUT
 
     run(through, use)
@@ -196,12 +196,12 @@ def test_the_beginning_of_an_answer_gives_the_rest_time(through: Through) -> Non
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (answer(2), "another request"),
+        (response(2), "another request"),
         (LENGTH.pack(3) + bytes(20), "a response of 3 bytes"),
         (LENGTH.pack(-1) + bytes(20), "a response of -1 bytes"),
     ],
 )
-def test_an_answer_that_cannot_be_one_ends_the_connection(
+def test_a_response_that_cannot_be_one_ends_the_connection(
     through: Through, data: bytes, text: str
 ) -> None:
     async def use(between: Between) -> None:
@@ -211,21 +211,23 @@ def test_an_answer_that_cannot_be_one_ends_the_connection(
         with pytest.raises(BadRequestError, match=text):
             await task
         assert not between.client.sent
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         assert not between.client.sent
 
     run(through, use)
 
 
 @pytest.mark.parametrize("is_large", [True, False])
-def test_an_answer_is_sent_as_fast_as_the_client_takes_it(through: Through, is_large: bool) -> None:
+def test_a_response_is_sent_as_fast_as_the_client_takes_it(
+    through: Through, is_large: bool
+) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2))
         size = 5000 + WORTHWHILE if is_large else 7000
         between.client.is_writable = is_large
-        between.broker.arrive(answer(1, size)[:5000])
-        between.broker.arrive(answer(2))  # nothing is sent on meanwhile
+        between.broker.arrive(response(1, size)[:5000])
+        between.broker.arrive(response(2))  # nothing is sent on meanwhile
         assert len(between.client.sent) == 5000
         if not is_large:
             for _ in range(5):
@@ -235,7 +237,7 @@ def test_an_answer_is_sent_as_fast_as_the_client_takes_it(through: Through, is_l
         for _ in range(5):
             await asyncio.sleep(0)
         assert between.broker.copied == [size + 4 - 5000]
-        assert len(between.client.sent) == size + 4 + len(answer(2))
+        assert len(between.client.sent) == size + 4 + len(response(2))
         assert between.passing.requests == 2
         assert [sent for *_, sent in between.counted.served] == [size + 4, 24]
 
@@ -257,8 +259,8 @@ def test_a_client_that_asks_no_more_is_a_time_out(through: Through) -> None:
     ("begins", "text"),
     [
         (b"", f"broker {BROKER} has not answered in 37 s"),
-        (answer(1, 900)[:20], "the broker has neither sent nor taken a byte in 30 s"),
-        (answer(1, 2 * PART_MIN)[:PART_MIN], "the broker has neither sent nor taken a byte"),
+        (response(1, 900)[:20], "the broker has neither sent nor taken a byte in 30 s"),
+        (response(1, 2 * PART_MIN)[:PART_MIN], "the broker has neither sent nor taken a byte"),
     ],
 )
 def test_a_broker_that_falls_silent_is_named_with_the_request(

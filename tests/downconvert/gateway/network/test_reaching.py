@@ -72,8 +72,8 @@ def test_addresses_are_tried_in_order_and_each_failure_is_reported(tmp_path: Pat
         _, port = stack.enter_context(cluster(tmp_path, "t"))
         listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(3)]
         silent, ends, talks = (one.getsockname()[1] for one in listeners)
-        answers = b"", framed(7, bytes(30))
-        for listener, response in zip(listeners[1:], answers, strict=True):
+        responses = b"", framed(7, bytes(30))
+        for listener, response in zip(listeners[1:], responses, strict=True):
             Thread(target=closing, args=(listener, response), daemon=True).start()
 
         async def use(found: Upstream) -> None:

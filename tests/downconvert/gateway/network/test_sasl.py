@@ -6,7 +6,7 @@ from downconvert.gateway.security import Credentials
 from downconvert.protocol.schemas import ApiKey, Message
 
 
-def talk(mechanism: str, *answers: bytes, refuse: int = 0) -> list[bytes]:
+def talk(mechanism: str, *responses: bytes, refuse: int = 0) -> list[bytes]:
     """The tokens that are sent when the cluster answers so."""
     credentials = Credentials(mechanism=mechanism, username="user", secret="pencil")
     steps = authenticate(credentials)
@@ -14,7 +14,7 @@ def talk(mechanism: str, *answers: bytes, refuse: int = 0) -> list[bytes]:
     assert (asked.api, asked.version) == (ApiKey.SaslHandshake, 1)
     response = Message(error_code=0, mechanisms=[])
     tokens = []
-    for answer in (*answers, b""):
+    for answer in (*responses, b""):
         try:
             asked = steps.send(response)
         except StopIteration:
@@ -51,10 +51,10 @@ def test_scram_convinces_a_server_and_is_convinced(mechanism: str) -> None:
         steps.send(Message(error_code=0, auth_bytes=server.get_server_final().encode()))
 
 
-@pytest.mark.parametrize("answer", [b"", b"\xff", b"r=x,s=y,i=1", b"e=other-error"])
-def test_a_server_that_cannot_prove_itself_is_not_believed(answer: bytes) -> None:
+@pytest.mark.parametrize("response", [b"", b"\xff", b"r=x,s=y,i=1", b"e=other-error"])
+def test_a_server_that_cannot_prove_itself_is_not_believed(response: bytes) -> None:
     with pytest.raises(AuthenticationError, match="wrong"):
-        talk("SCRAM-SHA-256", answer)
+        talk("SCRAM-SHA-256", response)
 
 
 def test_a_refusal_says_why() -> None:

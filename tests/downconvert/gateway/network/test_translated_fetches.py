@@ -10,7 +10,7 @@ from downconvert.gateway.network import translating
 from downconvert.gateway.network.sockets.ended import UnreachableError
 from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.session.client_identity import ClientIdentity
-from downconvert.gateway.session.exchanges import Answer
+from downconvert.gateway.session.exchanges import Response
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame, parsed
@@ -20,7 +20,7 @@ from tests.downconvert.gateway.session.test_repeated import batch, of_cluster
 from tests.downconvert.gateway.talk import fetch_body, values_of
 from tests.waiting import SECONDS
 
-from .sides import BROKER, DAY, IDLE, REQUEST_TIMEOUT, WAIT, Between, answer, known, request, run
+from .sides import BROKER, DAY, IDLE, REQUEST_TIMEOUT, WAIT, Between, known, request, response, run
 
 VERSION = 2
 CORRELATION = 7  # of the helpers' requests
@@ -39,14 +39,14 @@ def old_fetch(offset: int = 0) -> bytes:
 
 
 def clusters(between: Between, records: bytes | None = None, **fields: int) -> bytes:
-    """The cluster's answer to the last request."""
+    """The cluster's response to the last request."""
     options = {"high_watermark": 8, "last_stable_offset": 8} | fields
     data = of_cluster(batch() if records is None else records, **options)
     return data[:4] + between.upstream.last_id.to_bytes(4) + data[8:]
 
 
 def response_to(between: Between) -> Message:
-    """The answer that the client was sent."""
+    """The response that the client was sent."""
     data = bytes(between.client.sent)
     between.client.sent.clear()
     found: Message = parsed(ApiKey.Fetch, VERSION, data).responses[0].partitions[0]
@@ -70,7 +70,7 @@ def test_an_old_fetch_is_translated_and_counted_the_first_time_and_later(through
             assert between.passing.is_idle
             assert between.passing.requests == number
             assert between.counted.served[-1] == ("Fetch", 3.0, len(old_fetch()), size)
-            assert between.upstream.answers[-1] == (str(BROKER), 3.0, "Fetch")
+            assert between.upstream.responses[-1] == (str(BROKER), 3.0, "Fetch")
             assert between.session.client_id == "test"
             assert between.rows()["Fetch", VERSION] == number
             assert between.rows("translated")["Fetch", VERSION] == number
@@ -89,9 +89,9 @@ def test_nothing_passes_while_an_old_fetch_is_under_way_and_then_it_does(
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1))
-        between.client.arrive(old_fetch())  # it waits for the answer before it
+        between.client.arrive(old_fetch())  # it waits for the response before it
         assert between.broker.sent == request(1)
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         sent = bytes(between.broker.sent)
         assert len(sent) > len(request(1))
         between.client.arrive(request(2) + old_fetch())
@@ -107,7 +107,7 @@ def test_an_old_fetch_waits_until_the_client_has_taken_what_was_sent(through: Th
         await between.begin()
         between.client.arrive(request(1))
         between.client.is_writable = False
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         between.broker.sent.clear()
         between.client.arrive(old_fetch())
         assert not between.broker.sent
@@ -132,7 +132,7 @@ def test_error_codes_of_old_fetches_are_counted(through: Through, code: int) -> 
     run(through, use)
 
 
-def test_an_answer_in_pieces_is_taken_when_it_is_whole(through: Through) -> None:
+def test_a_response_in_pieces_is_taken_when_it_is_whole(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(old_fetch())
@@ -148,7 +148,7 @@ def test_an_answer_in_pieces_is_taken_when_it_is_whole(through: Through) -> None
     run(through, use)
 
 
-def test_more_is_asked_for_while_the_answer_is_short(through: Through) -> None:
+def test_more_is_asked_for_while_the_response_is_short(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(old_fetch())
@@ -176,13 +176,13 @@ def test_an_old_fetch_that_is_answered_without_the_cluster_is_left_to_the_task(
         task = await between.begin()
         between.client.arrive(LENGTH.pack(len(data)) + data)
         translation = await asyncio.wait_for(task, SECONDS)
-        assert isinstance(translation.step, Answer)
+        assert isinstance(translation.step, Response)
         assert not between.broker.sent
 
     run(through, use)
 
 
-def test_a_large_answer_is_left_to_the_task(through: Through) -> None:
+def test_a_large_response_is_left_to_the_task(through: Through) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(old_fetch())
@@ -196,7 +196,7 @@ def test_a_large_answer_is_left_to_the_task(through: Through) -> None:
     run(through, use)
 
 
-def test_the_answer_to_another_request_ends_the_connection(through: Through) -> None:
+def test_the_response_to_another_request_ends_the_connection(through: Through) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(old_fetch())
@@ -253,7 +253,7 @@ def test_a_request_passes_only_until_the_login_expires(
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(request(1))
-        between.broker.arrive(answer(1))
+        between.broker.arrive(response(1))
         monkeypatch.setattr(ClientIdentity, "has_expired", lambda _, now: now >= DAY)
         between.broker.sent.clear()
         between.client.arrive(request(2))

@@ -12,7 +12,7 @@ from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from downconvert.gateway.network.translated_fetches import OLD_FETCHES
 from downconvert.gateway.network.translating import Translation
 from downconvert.gateway.network.upstream import framed
-from downconvert.gateway.session.exchanges import TURN, Answer, Ask, HangUp, Reply, Steps
+from downconvert.gateway.session.exchanges import TURN, Ask, HangUp, Reply, Response, Steps
 from downconvert.gateway.session.repeated import RepeatedFetch, User
 from downconvert.gateway.session.waiting import LONGEST
 from downconvert.protocol.responses import ResponseSend
@@ -51,7 +51,7 @@ def request(wait: int = 0) -> memoryview:
 def translation(*yielded: Any, reply: Reply | None = None, known: Any = None) -> Translation:
     def exchange() -> Steps:
         yield from (step for step in yielded)
-        return reply or Answer(ResponseSend([bytearray(b"answer")]))
+        return reply or Response(ResponseSend([bytearray(b"answer")]))
 
     return Translation(exchange, request(), 1.5, known)
 
@@ -94,7 +94,7 @@ def test_the_cluster_is_asked_at_once_if_it_takes_requests(is_known: bool, may_w
         assert isinstance(one.step, Ask)
 
 
-def test_an_exchange_begins_early_if_the_last_answer_was_large() -> None:
+def test_an_exchange_begins_early_if_the_last_response_was_large() -> None:
     known = repeated()
     known.is_large = True
     one = translation(asked(), known=known)
@@ -110,9 +110,9 @@ def test_an_exchange_begins_early_if_the_last_answer_was_large() -> None:
         Ask(ApiKey.Fetch, VERSION, None),
         Ask(ApiKey.Produce, 9, Message(acks=0, timeout_ms=5, topic_data=[])),
     ],
-    ids=["takes time", "is the client's own", "has no answer"],
+    ids=["takes time", "is the client's own", "has no response"],
 )
-def test_a_step_other_than_a_request_with_an_answer_is_left_to_the_task(step: Any) -> None:
+def test_a_step_other_than_a_request_with_a_response_is_left_to_the_task(step: Any) -> None:
     def exchange() -> Iterator[Any]:
         while True:
             yield step
@@ -130,7 +130,7 @@ def test_a_step_other_than_a_request_with_an_answer_is_left_to_the_task(step: An
     ("size", "is_small"),
     [(3, False), (4, True), (PIECE_SIZE - 4, True), (PIECE_SIZE - 3, False), (-1, False)],
 )
-def test_an_answer_of_a_piece_at_most_is_taken_in_one_call(size: int, is_small: bool) -> None:
+def test_a_response_of_a_piece_at_most_is_taken_in_one_call(size: int, is_small: bool) -> None:
     known = repeated()
     known.is_large = is_small
     one = translation(asked(), known=known)
@@ -140,7 +140,7 @@ def test_an_answer_of_a_piece_at_most_is_taken_in_one_call(size: int, is_small: 
     assert known.is_large is not is_small  # as the next one is expected to be
 
 
-def test_a_known_answer_is_made_without_an_exchange() -> None:
+def test_a_known_response_is_made_without_an_exchange() -> None:
     one = translation(asked(), known=repeated())
     one.begin(to_broker())  # type: ignore[arg-type]
     assert not one.take(memoryview(READ_WHOLE), to_broker())  # type: ignore[arg-type]
@@ -150,14 +150,14 @@ def test_a_known_answer_is_made_without_an_exchange() -> None:
     assert int.from_bytes(one.answered.frame[4:8]) == one.header.correlation_id
 
 
-def test_an_answer_that_is_not_so_simple_goes_to_the_exchange() -> None:
+def test_a_response_that_is_not_so_simple_goes_to_the_exchange() -> None:
     one = translation(asked(), known=repeated())
     one.begin(to_broker())  # type: ignore[arg-type]
     failed = memoryview(of_cluster(b"", error_code=3))
     assert not one.take(failed, to_broker())  # type: ignore[arg-type]
     assert one.answered is None
-    assert isinstance(one.step, Answer)
-    assert one.whole_answer() is not None
+    assert isinstance(one.step, Response)
+    assert one.whole_response() is not None
 
 
 def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
@@ -177,18 +177,18 @@ def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
     assert more.is_for_task
 
 
-def reply(size: int = 10, **options: Any) -> Answer:
-    return Answer(ResponseSend([bytearray(size)]), **options)
+def reply(size: int = 10, **options: Any) -> Response:
+    return Response(ResponseSend([bytearray(size)]), **options)
 
 
-def converting() -> Answer:
+def converting() -> Response:
     records = MemoryRecords(stored(0, codec=Codec.ZSTD))
     send = LazyRecodedRecords(records, {"zstd": "gzip"}).to_send()
-    return Answer(ResponseSend([bytearray(4), send, bytearray(4)]))
+    return Response(ResponseSend([bytearray(4), send, bytearray(4)]))
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_sent"),
+    ("response", "is_sent"),
     [
         (reply(), True),
         (reply(PIECE_SIZE), True),
@@ -198,11 +198,13 @@ def converting() -> Answer:
         (converting(), False),
     ],
 )
-def test_only_a_small_answer_that_is_ready_is_sent_at_once(answer: Reply, is_sent: bool) -> None:
-    one = translation(asked(), reply=answer)
+def test_only_a_small_response_that_is_ready_is_sent_at_once(
+    response: Reply, is_sent: bool
+) -> None:
+    one = translation(asked(), reply=response)
     one.begin(to_broker())  # type: ignore[arg-type]
     one.take(memoryview(READ_WHOLE), to_broker())  # type: ignore[arg-type]
-    found = one.whole_answer()
+    found = one.whole_response()
     assert (found is not None) is is_sent
     if found is not None:
         assert len(found[1]) == found[0].size

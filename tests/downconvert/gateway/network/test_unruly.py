@@ -1,4 +1,4 @@
-"""Whatever clients and brokers do, an answer is right, a wait ends, and nothing is left.
+"""Whatever clients and brokers do, a response is right, a wait ends, and nothing is left.
 
 The oracle is a client that connects for each request, to a gateway in front of a broker that
 behaves."""
@@ -49,13 +49,13 @@ SIZES = (10, 3000, 20_000, 90_000, 300_000, 1_500_000)  # held back, in pieces, 
 
 @dataclass
 class Cluster:
-    """A broker with records, the requests for them, and their answers."""
+    """A broker with records, the requests for them, and their responses."""
 
     broker: Broker
     between: Unruly
     certificate: tuple[str, str]
     fetches: list[bytes]
-    answers: list[bytes]
+    responses: list[bytes]
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +90,8 @@ def served(path: Path) -> Iterator[Cluster]:
                 body = fetch_body(*offsets[:parts], max_bytes=most, wait=wait)
                 body.session_epoch = -1
                 fetches.append(frame(ApiKey.Fetch, version, body))
-        answers = one_by_one(plain, fetches, None)
-        yield Cluster(broker, between, self_signed(path), fetches, answers)
+        responses = one_by_one(plain, fetches, None)
+        yield Cluster(broker, between, self_signed(path), fetches, responses)
 
 
 def produced(version: int, value: bytes, acks: int, topic: str = "t") -> bytes:
@@ -126,8 +126,8 @@ class Conversation:
             if random.choices([True, False], kinds)[0]:
                 at = random.choice(chosen)
                 requests.append(behind.fetches[at])
-                answer = behind.answers[at]
-                wanted.append(answer[:4] + number.to_bytes(4) + answer[8:])
+                response = behind.responses[at]
+                wanted.append(response[:4] + number.to_bytes(4) + response[8:])
             else:
                 version, acks = random.choice([0, 3, 3, 9]), random.choice([0, 1])
                 value = random.randbytes(random.choice([10, 10, 3000, 20_000, 200_000]))
@@ -142,7 +142,8 @@ class Conversation:
 
     def has_arrived(self, broker: Broker, *, has_faults: bool) -> bool:
         """Whether the values that the cluster has are those that were sent first, and all of them
-        if the client was served to its end. A broker that ends may lose those without an answer."""
+        if the client was served to its end. A broker that ends may lose those without a
+        response."""
         partition = broker.topics.partition(self.topic, 0)
         assert partition is not None
         found = [record.value for record in partition.log.records()]
@@ -211,7 +212,7 @@ def connected_objects() -> int:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_answers_are_right_and_nothing_is_left(
+def test_responses_are_right_and_nothing_is_left(
     behind: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

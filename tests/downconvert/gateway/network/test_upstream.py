@@ -70,7 +70,7 @@ def test_a_silent_bootstrap_server_does_not_hide_the_next_one(
         assert silent.accepted == tried
 
 
-def test_without_an_answer_the_clients_connection_ends_and_the_log_names_the_broker(
+def test_without_a_response_the_clients_connection_ends_and_the_log_names_the_broker(
     lines: list[str],
 ) -> None:
     with (
@@ -204,7 +204,7 @@ def test_a_broker_that_serves_other_versions_than_a_moment_ago_ends_the_connecti
     assert any("other versions than a moment ago" in line for line in lines)
 
 
-def test_an_answer_that_stops_in_its_midst_is_given_up() -> None:
+def test_a_response_that_stops_in_its_midst_is_given_up() -> None:
     async def read(port: int) -> None:
         stream = await connect(LOOPBACK, port, None, patience=0.3)
         await stream.ensure(4)

@@ -1,4 +1,4 @@
-"""Answers of a broker, from bytes that the test decides: what is kept, passed on, or refused."""
+"""Responses of a broker, from bytes that the test decides: what is kept, passed on, or refused."""
 
 import asyncio
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def forward(
     return bytes(client.sent), bytes(stream.available), charged
 
 
-def test_an_answer_is_forwarded_whole_and_charged_before() -> None:
+def test_a_response_is_forwarded_whole_and_charged_before() -> None:
     data = framed(9, bytes(3000))
     assert forward(data + b"next") == (data, b"next", [len(data)])
     assert forward(data + b"next", has_ended=True) == (b"", b"next", [len(data)])
@@ -132,27 +132,27 @@ def test_a_throttle_time_is_written_to_its_field(
         framed(9),
     ],
 )
-def test_an_answer_without_that_place_is_forwarded_as_it_is(data: bytes) -> None:
+def test_a_response_without_that_place_is_forwarded_as_it_is(data: bytes) -> None:
     found, left, _ = forward(data + b"next", 2.5, ThrottleField(5))
     assert (found, left) == (data, b"next")
 
 
-def test_an_answer_that_ends_with_its_throttle_time_is_told_it() -> None:
+def test_a_response_that_ends_with_its_throttle_time_is_told_it() -> None:
     found, left, _ = forward(framed(9, bytes(4)) + b"next", 2.5, ThrottleField(4))
     assert (found, left) == (framed(9, (2500).to_bytes(4)), b"next")
 
 
-def test_the_answer_to_another_request_is_not_forwarded() -> None:
+def test_the_response_to_another_request_is_not_forwarded() -> None:
     with pytest.raises(BadRequestError, match="another request"):
         forward(framed(8, bytes(10)))
 
 
 @pytest.mark.parametrize("size", [3, -1, 0])
-def test_an_answer_too_short_for_its_header_is_refused(size: int) -> None:
+def test_a_response_too_short_for_its_header_is_refused(size: int) -> None:
     with pytest.raises(BadRequestError, match=f"a response of {size} bytes"):
         forward(LENGTH.pack(size) + bytes(20))
     with pytest.raises(BadRequestError, match=f"a response of {size} bytes"):
-        asyncio.run(upstream(Stream(LENGTH.pack(size) + bytes(20))).answer(0.0))
+        asyncio.run(upstream(Stream(LENGTH.pack(size) + bytes(20))).response(0.0))
 
 
 def test_a_silent_broker_is_given_its_time() -> None:
@@ -160,7 +160,7 @@ def test_a_silent_broker_is_given_its_time() -> None:
         stream = Stream(b"abc")
         clients: Any = Stream()
         with pytest.raises(SilentBrokerError, match="has not answered in 37 s"):
-            await upstream(stream).answer(WAIT)
+            await upstream(stream).response(WAIT)
         with pytest.raises(SilentBrokerError, match="has not answered in 37 s"):
             await upstream(stream).forward_response(clients, 9, WAIT, lambda _: 0.0)
         stream.available = LENGTH.pack(20)  # it has begun
@@ -175,13 +175,13 @@ def test_a_silent_broker_is_given_its_time() -> None:
     ("size", "held", "files"),
     [(MEMORY_MAX, 0, 0), (MEMORY_MAX + 1, MEMORY_MAX + 1, 0), (3 * MEMORY_MAX, 0, 1)],
 )
-def test_an_answer_is_kept_in_memory_while_the_budget_lasts(
+def test_a_response_is_kept_in_memory_while_the_budget_lasts(
     tmp_path: Path, size: int, held: int, files: int
 ) -> None:
     async def use() -> None:
         stream, budget = Stream(framed(9, bytes(size - 4)) + b"next"), MemoryBudget(2 * MEMORY_MAX)
         one = upstream(stream, budget=budget, spool_dir=str(tmp_path))
-        spool = await one.answer(0.0)
+        spool = await one.response(0.0)
         assert stream.deadline.is_closed
         assert (spool.size, len(stream.available)) == (size, size + 4)
         before = tmp_path.stat().st_mtime_ns
@@ -199,7 +199,7 @@ def versions(correlation_id: int, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("count", [3, 2 * INLINE_MAX // 6])
-def test_a_large_answer_is_read_in_a_thread(count: int) -> None:
+def test_a_large_response_is_read_in_a_thread(count: int) -> None:
     ran: list[object] = []
 
     class Pool:
@@ -211,7 +211,7 @@ def test_a_large_answer_is_read_in_a_thread(count: int) -> None:
         stream = Stream(versions(1, count) + versions(2, 1))
         one = upstream(stream, Pool())
         times: list[tuple[str, float, str]] = []
-        one.on_answer = lambda *said: times.append(said)
+        one.on_response = lambda *said: times.append(said)
         one.api = "Fetch"
         ask = Ask(ApiKey.ApiVersions, 0, Message())
         assert len((await one.ask(ask)).api_keys) == count
@@ -221,8 +221,8 @@ def test_a_large_answer_is_read_in_a_thread(count: int) -> None:
         ((name, seconds, api), _) = times
         assert (name, api) == (str(BROKER), "Fetch")
         assert 0 <= seconds < 1
-        no_answer = Ask(ApiKey.Produce, 9, Message(acks=0, timeout_ms=5, topic_data=[]))
-        await one.ask(no_answer)
+        no_response = Ask(ApiKey.Produce, 9, Message(acks=0, timeout_ms=5, topic_data=[]))
+        await one.ask(no_response)
         assert stream.sent.count(b"\0\0\0\3") == 1  # its number is the third
 
     asyncio.run(use())

@@ -35,7 +35,7 @@ def reset(one: socket.socket) -> None:
 
 class Unruly(Listening):
     """In front of a broker. Each connection has a mood, in which answers pass. `faults`: how many
-    of ten connections end at some byte of the answers, or say nothing more."""
+    of ten connections end at some byte of the responses, or say nothing more."""
 
     def __init__(self, target: int) -> None:
         self.random, self.faults = Random(0), 0
@@ -102,7 +102,7 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 @dataclass
 class Habits:
-    """How a client talks. `ahead`: requests without an answer at a time. `end`: what it does at a
+    """How a client talks. `ahead`: requests without a response at a time. `end`: what it does at a
     byte that it has sent or received: reads all, closes its side, closes, resets, or sits."""
 
     ahead: int
@@ -127,8 +127,8 @@ class Habits:
 
 @dataclass
 class Talk:
-    """A client's conversation. `requests` and `wanted`: frames, and the answers of those that have
-    one (None: it has none). `end`: how it came to its end."""
+    """A client's conversation. `requests` and `wanted`: frames, and the responses of those that
+    have one (None: it has none). `end`: how it came to its end."""
 
     requests: list[bytes]
     wanted: list[bytes | None]
@@ -159,14 +159,14 @@ class Talk:
     def _talk(self, one: socket.socket) -> str:
         data = b"".join(LENGTH.pack(len(one)) + one for one in self.requests)
         ends = list(accumulate(LENGTH.size + len(one) for one in self.requests))
-        answers = b"".join(one for one in self.wanted if one is not None)
+        responses = b"".join(one for one in self.wanted if one is not None)
         after = list(accumulate(len(one or b"") for one in self.wanted))
         moved_at, answered, is_half = time.monotonic(), 0, False
         while True:
             while answered < len(after) and after[answered] <= self.received:
                 answered += 1
             may = ends[min(answered + self.habits.ahead, len(ends)) - 1]
-            if self.sent == len(data) and self.received == len(answers) and not is_half:
+            if self.sent == len(data) and self.received == len(responses) and not is_half:
                 return "done"
             moved = self._send(one, data[self.sent : may]) if self.sent < may else 0
             if self._is_over():
@@ -181,7 +181,7 @@ class Talk:
             if piece == b"":
                 return "half" if is_half else "ended"
             if piece is not None:
-                if answers[self.received : self.received + len(piece)] != piece:
+                if responses[self.received : self.received + len(piece)] != piece:
                     return "wrong"
                 self.received += len(piece)
                 moved += len(piece)

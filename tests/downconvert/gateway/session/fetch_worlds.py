@@ -1,6 +1,6 @@
 """Logs of a cluster, made from a seed, and a cluster that answers fetches of them as Kafka does.
 
-There are transactions, batches that compaction has emptied, holes, and answers that end with a
+There are transactions, batches that compaction has emptied, holes, and responses that end with a
 segment, in the midst of a batch, or with an error. Not here: the clients (test_fetch_worlds.py)."""
 
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ FAILURES = (
 
 @dataclass
 class Batch:
-    """`records`: what a client finds in it. `ends_segment`: whether an answer ends with it."""
+    """`records`: what a client finds in it. `ends_segment`: whether a response ends with it."""
 
     first: int
     last: int
@@ -115,13 +115,13 @@ def made_log(random: Random) -> Log:
 
 @dataclass
 class Cluster:
-    """A broker that leads all partitions. `fails`: whether answers have errors now and then."""
+    """A broker that leads all partitions. `fails`: whether responses have errors now and then."""
 
     random: Random
     logs: list[Log]
     fails: bool
 
-    def answer(self, body: Message) -> Message:
+    def response(self, body: Message) -> Message:
         left, topics, committed = body.max_bytes, [], bool(body.isolation_level)
         is_first = True  # whether no partition has had records: then the first batch comes whole
         for topic in body.topics:

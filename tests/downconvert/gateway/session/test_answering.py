@@ -1,4 +1,5 @@
-"""Answers of the gateway's own: their version, their error codes, and whether they are the last."""
+"""Responses of the gateway's own: their version, their error codes, and whether they are the
+last."""
 
 from io import BytesIO
 from typing import Any
@@ -7,7 +8,7 @@ import pytest
 
 from downconvert.broker import ErrorCode
 from downconvert.gateway.session.answering import answered, over_limit, versions_unsupported, whole
-from downconvert.gateway.session.exchanges import Answer, HangUp, Whole
+from downconvert.gateway.session.exchanges import HangUp, Response, Whole
 from downconvert.gateway.session.headers import Header, parse
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message, schema
@@ -29,7 +30,7 @@ def bytes_of(send: ResponseSend) -> bytes:
 
 
 @pytest.mark.parametrize("version", [None, 1])
-def test_an_answer_has_the_requests_version_unless_another_is_given(version: int | None) -> None:
+def test_a_response_has_the_requests_version_unless_another_is_given(version: int | None) -> None:
     asked = header(ApiKey.SaslAuthenticate, 2, Message(auth_bytes=b""))
     body = Message(error_code=58, error_message="no", auth_bytes=b"", session_lifetime_ms=7)
     found = answered(asked, body, version=version)
@@ -60,7 +61,7 @@ def test_a_client_over_its_limit_is_told_so_in_each_version_that_has_a_word_for_
 ) -> None:
     asked = header(ApiKey.ApiVersions, version, Message(client_software_name="a"))
     found = over_limit(asked, REASON)
-    assert isinstance(found, Answer)
+    assert isinstance(found, Response)
     response = parsed(ApiKey.ApiVersions, version, bytes_of(found.send))
     assert (response.error_code, response.api_keys) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, [])
     assert found.errors == {ErrorCode.THROTTLING_QUOTA_EXCEEDED: 1}

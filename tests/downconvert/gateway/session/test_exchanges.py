@@ -32,7 +32,10 @@ ASKED = {
     ApiKey.Produce: Message(acks=1, timeout_ms=4, topic_data=[]),
 }
 VERSIONS = [  # the last one before flexible fields, and the first one with them
-    *[(ApiKey.ApiVersions, 2, False), (ApiKey.ApiVersions, 3, False)],  # its answer never has tags
+    *[
+        (ApiKey.ApiVersions, 2, False),
+        (ApiKey.ApiVersions, 3, False),
+    ],  # its response never has tags
     *[(ApiKey.Metadata, 8, False), (ApiKey.Metadata, 9, True)],
     *[(ApiKey.Produce, 8, False), (ApiKey.Produce, 9, True)],
 ]
@@ -49,7 +52,7 @@ def spooled(data: bytes) -> Spool:
 def test_a_request_is_what_a_broker_reads(
     api: ApiKey, version: int, has_tags: bool, client_id: str | None
 ) -> None:
-    del has_tags  # of its answer
+    del has_tags  # of its response
     data = memoryview(Ask(api, version, ASKED[api]).frame(11, client_id))
     header = parse(data)
     assert (header.api, header.version, header.correlation_id) == (api, version, 11)
@@ -60,15 +63,15 @@ def test_a_request_is_what_a_broker_reads(
 
 
 @pytest.mark.parametrize(("api", "version", "has_tags"), VERSIONS)
-def test_an_answer_is_read_with_the_header_that_its_version_has(
+def test_a_response_is_read_with_the_header_that_its_version_has(
     api: ApiKey, version: int, has_tags: bool
 ) -> None:
     data = encode("ResponseHeader", int(has_tags), Message(correlation_id=11))
     data += encode(f"{api.name}Response", version, ANSWERED[api])
     ask = Ask(api, version, ASKED[api])
-    assert vars(ask.answer(spooled(data), 11)).items() >= vars(ANSWERED[api]).items()
+    assert vars(ask.response(spooled(data), 11)).items() >= vars(ANSWERED[api]).items()
     with pytest.raises(BadRequestError):
-        ask.answer(spooled(data), 12)
+        ask.response(spooled(data), 12)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_an_answer_is_read_with_the_header_that_its_version_has(
         (ApiKey.Metadata, 0, True),
     ],
 )
-def test_only_a_produce_without_acks_has_no_answer(api: ApiKey, acks: int, expects: bool) -> None:
+def test_only_a_produce_without_acks_has_no_response(api: ApiKey, acks: int, expects: bool) -> None:
     assert Ask(api, 7, Message(acks=acks)).expects_response is expects
     assert Ask(api, 7, None).expects_response
 

@@ -1,5 +1,5 @@
 """Old consumers read just what is in the log, from its beginning to its end, whatever the cluster's
-answers hold and whatever limits the consumers have.
+responses hold and whatever limits the consumers have.
 
 A failure names its seed. Not here: the logs and the cluster (fetch_worlds.py)."""
 
@@ -39,7 +39,7 @@ def answered(steps: Generator[Any, Any, Message], cluster: Cluster) -> Message:
             assert step.body is not None
             asks += 1
             assert asks < ASKS_MAX
-            result = cluster.answer(step.body)
+            result = cluster.response(step.body)
 
 
 def bytes_of(records: Any) -> bytes:

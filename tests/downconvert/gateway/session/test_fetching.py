@@ -51,7 +51,7 @@ def test_clients_get_the_format_that_they_read(
 def test_headers_are_read_one_by_one_only_where_more_might_be_joined(
     broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[int] = []  # bytes of the answers whose headers were
+    read: list[int] = []  # bytes of the responses whose headers were
     read_headers = Parts.__dict__["scanned"].func
 
     def counted(self: Parts) -> object:
@@ -84,7 +84,7 @@ def test_a_limit_below_the_first_batch_is_kept_but_for_a_first_message(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_the_answer_has_no_filler_and_no_repeats(
+def test_the_response_has_no_filler_and_no_repeats(
     broker: Broker, through: Through, version: int
 ) -> None:
     append(broker, marker(0), batch(1, 2), batch(3))
@@ -112,10 +112,10 @@ def test_an_end_of_markers_only_is_an_empty_set(broker: Broker, through: Through
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_small_segments_come_in_one_answer_up_to_what_was_asked_for(
+def test_small_segments_come_in_one_response_up_to_what_was_asked_for(
     broker: Broker, through: Through, version: int
 ) -> None:
-    """Some clients never get over a gap in the offsets between two answers."""
+    """Some clients never get over a gap in the offsets between two responses."""
     for offset in range(0, 20, 2):
         append(broker, batch(offset, codec=Codec.GZIP))
         broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
@@ -158,7 +158,7 @@ def test_under_a_hard_limit_the_first_message_is_whole_also_where_the_second_doe
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_an_answer_is_as_large_as_its_own_messages(
+def test_a_response_is_as_large_as_its_own_messages(
     broker: Broker, through: Through, version: int
 ) -> None:
     """gzip cannot follow what zstd finds again far away: the first batch grows twentyfold."""
@@ -178,16 +178,16 @@ def test_damage_behind_what_was_found_is_for_who_asks_for_it(broker: Broker) -> 
     append(broker, batch(0))
     broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
     append(broker, batch(1))
-    answers = []
+    responses = []
 
     def tamper(ask: Ask, response: bytes) -> bytes:
         if ask.api is not ApiKey.Fetch:
             return response
-        answers.append(ask)
-        return response if len(answers) == 1 else response[:-33] + b"\xff" * 30 + response[-3:]
+        responses.append(ask)
+        return response if len(responses) == 1 else response[:-33] + b"\xff" * 30 + response[-3:]
 
     (part,) = fetch(Through(broker, tamper=tamper), 1, 0)
-    assert len(answers) == 2
+    assert len(responses) == 2
     assert (part.error_code, [record.offset for record in records_of(part)]) == (0, [0])
 
 
@@ -237,7 +237,7 @@ def test_aborted_records_are_left_out_where_that_is_asked_for(broker: Broker) ->
     assert [r.offset for r in records_of(fetch(committed, 1, 0)[0])] == [2]
 
 
-def test_damage_in_the_clusters_answer_is_reported_as_damage(broker: Broker) -> None:
+def test_damage_in_the_clusters_response_is_reported_as_damage(broker: Broker) -> None:
     append(broker, batch(0))
 
     def tamper(ask: Ask, response: bytes) -> bytes:
@@ -367,7 +367,7 @@ def test_only_the_first_of_several_requests_for_a_fetch_waits(
         (1, 4_000, ConversionPolicy(recode={"lz4": "none"}, trim_compressed=False)),  # two turns
     ],
 )
-def test_a_hard_limit_holds_for_all_parts_of_an_answer_together(
+def test_a_hard_limit_holds_for_all_parts_of_a_response_together(
     broker: Broker, version: int, segments: int, noise_size: int, policy: ConversionPolicy
 ) -> None:
     """Records that become larger: a limit for each of the parts would let more of them through."""

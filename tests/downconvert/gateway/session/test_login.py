@@ -14,7 +14,7 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session.exchanges import Answer, HangUp
+from downconvert.gateway.session.exchanges import HangUp, Response
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
@@ -50,8 +50,8 @@ def log_in(through: Through, user: str = "ann", password: str = "secret") -> Mes
 
 
 def test_nothing_is_served_before_but_what_leads_to_it(through: Through) -> None:
-    answer = through.ask(ApiKey.ApiVersions, 0, Message())
-    offered = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    response = through.ask(ApiKey.ApiVersions, 0, Message())
+    offered = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     assert (offered[ApiKey.SaslHandshake], offered[ApiKey.SaslAuthenticate]) == ((0, 1), (0, 2))
     assert FLOORS.keys() <= offered.keys()
     for api in (ApiKey.Metadata, ApiKey.Fetch, ApiKey.Produce):
@@ -75,10 +75,10 @@ def test_a_token_without_a_header_has_one_attempt(through: Through) -> None:
 def test_scram_proves_both_sides(through: Through, mechanism: str) -> None:
     client = ScramClient([mechanism], "ann", "secret")
     assert handshake(through, mechanism).error_code == 0
-    answer = authenticate(through, client.get_client_first().encode())
-    client.set_server_first(bytes(answer.auth_bytes).decode())
-    answer = authenticate(through, client.get_client_final().encode())
-    client.set_server_final(bytes(answer.auth_bytes).decode())
+    response = authenticate(through, client.get_client_first().encode())
+    client.set_server_first(bytes(response.auth_bytes).decode())
+    response = authenticate(through, client.get_client_final().encode())
+    client.set_server_final(bytes(response.auth_bytes).decode())
     assert through.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
 
 
@@ -98,7 +98,7 @@ def test_a_failed_login_is_said_ends_the_connection_and_slows_the_next(
     token = f"\0{user}\0{password}".encode()
     body = Message(auth_bytes=token)
     reply = through.reply(frame(ApiKey.SaslAuthenticate, 0, body))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     assert reply.ends is not None
     assert reply.ends.is_login
     before = through.now
@@ -116,7 +116,7 @@ def test_a_failed_login_is_said_ends_the_connection_and_slows_the_next(
 def test_tokens_without_a_header_follow_a_handshake_of_version_0(through: Through) -> None:
     handshake(through, version=0)
     reply = through.reply(b"\0ann\0secret")
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     assert through.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
 
 
@@ -132,7 +132,7 @@ def test_a_mechanism_that_is_not_known_ends_the_connection(
     through: Through, mechanism: str
 ) -> None:
     reply = through.reply(frame(ApiKey.SaslHandshake, 1, Message(mechanism=mechanism)))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     assert reply.ends is not None
 
 
@@ -170,8 +170,8 @@ def test_failed_logins_are_logged_with_their_address_and_counted(
 ) -> None:
     with caplog.at_level("INFO", "downconvert.gateway"), Wire(served.address) as client:
         client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
-        answer = client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0ann\0guess"))
-        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        response = client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0ann\0guess"))
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert client.has_ended()
     wait_for(lambda: bool(served.figures().ends["failed_login"]))
     lines = [record.getMessage() for record in caplog.records]

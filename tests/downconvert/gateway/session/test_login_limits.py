@@ -9,7 +9,7 @@ from downconvert.access.credentials import NOT_YET_SECONDS, TOKEN_SIZE_MAX
 from downconvert.access.identity import Identities
 from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.broker import Broker, ErrorCode
-from downconvert.gateway.session.exchanges import Answer, HangUp, Pause
+from downconvert.gateway.session.exchanges import HangUp, Pause, Response
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
 from tests.downconvert.broker.asking import frame
@@ -39,7 +39,7 @@ def test_a_token_of_exactly_the_largest_size_is_checked(through: Through, excess
         text = f"SaslAuthenticate v1 of {TOKEN_SIZE_MAX + 1} bytes"
         assert reply == HangUp(text, is_login=True)
     else:
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, Response)
         assert reply.errors == {ErrorCode.SASL_AUTHENTICATION_FAILED: 1}
 
 
@@ -70,18 +70,18 @@ def test_a_token_without_a_handshake_is_told_as_kafka_tells_it_and_ends(
 ) -> None:
     body = Message(auth_bytes=b"\0ann\0secret")
     reply = through.reply(frame(ApiKey.SaslAuthenticate, version, body))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     assert reply.errors == {ErrorCode.ILLEGAL_SASL_STATE: 1}
     assert reply.ends == HangUp("SaslAuthenticate without a handshake", is_login=True)
     again = before_login(through.broker, CONFIG)
-    answer = again.ask(ApiKey.SaslAuthenticate, version, body)
-    assert answer.error_message == "SaslAuthenticate without a handshake"
+    response = again.ask(ApiKey.SaslAuthenticate, version, body)
+    assert response.error_message == "SaslAuthenticate without a handshake"
 
 
 def test_a_wrong_password_is_answered_with_a_text(through: Through) -> None:
-    answer = log_in(through, "ann", "wrong")
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert answer.error_message
+    response = log_in(through, "ann", "wrong")
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert response.error_message
 
 
 @pytest.mark.parametrize(("user", "password", "code"), [("ann", "secret", 0), ("bob", "other", 29)])
@@ -90,8 +90,8 @@ def test_a_password_login_is_not_repeated_and_its_rights_stay(
 ) -> None:
     log_in(through, user, password)
     for version in (0, 1):
-        answer = handshake(through, version=version)
-        assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+        response = handshake(through, version=version)
+        assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     assert through.ask(ApiKey.Metadata, 1, ALL).topics
     assert produce(through, 0, b"").error_code == code
     assert through.session.identity.claimed == user
@@ -127,7 +127,7 @@ def test_a_session_counts_from_the_end_of_its_login(broker: Broker, tmp_path: Pa
         if waited > 3 * NOT_YET_SECONDS:
             write(tmp_path)
             tokens.source.renew()
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     assert not reply.errors
     sent = bytearray()
     while not reply.send.completed:
@@ -159,5 +159,5 @@ def test_a_login_in_two_parts_is_one_login(through: Through) -> None:
     except StopIteration as end:
         result = end.value
     assert step is not None
-    assert isinstance(result, Answer)
+    assert isinstance(result, Response)
     assert authenticate(through, b"").error_code == ErrorCode.ILLEGAL_SASL_STATE

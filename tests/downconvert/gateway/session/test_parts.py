@@ -175,7 +175,7 @@ def test_a_range_with_damage_in_a_later_part_is_not_whole() -> None:
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("limit", [-5, 0, 10, 1 << 20])
-def test_under_a_limit_only_an_answers_first_message_may_exceed_it(
+def test_under_a_limit_only_a_responses_first_message_may_exceed_it(
     is_first: bool, limit: int
 ) -> None:
     parts = parts_of(*(large(n, codec=Codec.GZIP) for n in range(4)))

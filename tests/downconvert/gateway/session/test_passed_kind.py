@@ -67,7 +67,7 @@ def test_half_a_fetch_does_not_pass(cut: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 9, 12])
 @pytest.mark.parametrize(("acks", "passes"), [(0, False), (1, True), (-1, True)])
-def test_a_produce_without_an_answer_does_not_pass(version: int, acks: int, passes: bool) -> None:
+def test_a_produce_without_a_response_does_not_pass(version: int, acks: int, passes: bool) -> None:
     found = look(ApiKey.Produce, version, acks=acks, timeout_ms=30_000, topic_data=[])
     assert found == (30 if passes else None)
 

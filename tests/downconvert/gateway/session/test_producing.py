@@ -26,8 +26,8 @@ def test_old_message_sets_are_kept_as_they_were_meant(
     broker: Broker, through: Through, version: int, codec: Codec
 ) -> None:
     magic = int(version == 2)
-    answer = produce(through, version, message_set(magic, b"a", b"b", codec=codec))
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    response = produce(through, version, message_set(magic, b"a", b"b", codec=codec))
+    assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 0)
     first = START if magic else -1
     assert stored(broker) == [(b"k", b"a", first), (b"k", b"b", START + 1 if magic else -1)]
 

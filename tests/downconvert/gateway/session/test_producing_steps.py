@@ -1,4 +1,4 @@
-"""Old produces and the cluster: what it is asked, and how its answer is told to the producer."""
+"""Old produces and the cluster: what it is asked, and how its response is told to the producer."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def body(*partitions: tuple[str, int, bytes | None], acks: int = -1) -> Message:
 
 
 def response(*parts: tuple[str, int, int], throttle: int = 0) -> Message:
-    """The cluster's answer: topic, partition and error code. Offsets are from 100 on."""
+    """The cluster's response: topic, partition and error code. Offsets are from 100 on."""
     return Message(
         throttle_time_ms=throttle,
         responses=[
@@ -40,9 +40,9 @@ def response(*parts: tuple[str, int, int], throttle: int = 0) -> Message:
     )
 
 
-def run(asked: Message, *answers: Message, served: range = SERVED) -> tuple[Any, list[Any]]:
-    """The answer to the producer, and what was yielded."""
-    steps, left, said = produce(asked, served, NOW), list(answers), None
+def run(asked: Message, *responses: Message, served: range = SERVED) -> tuple[Any, list[Any]]:
+    """The response to the producer, and what was yielded."""
+    steps, left, said = produce(asked, served, NOW), list(responses), None
     yielded: list[Any] = []
     while True:
         try:
@@ -66,7 +66,7 @@ def results(found: Message) -> list[tuple[str, int, int, int]]:
 @pytest.mark.parametrize(
     ("served", "version"),
     [
-        (range(13), 9),  # later answers may name brokers
+        (range(13), 9),  # later responses may name brokers
         (range(10), 9),
         (range(9), 8),
         (range(3, 6), 5),
@@ -74,7 +74,7 @@ def results(found: Message) -> list[tuple[str, int, int, int]]:
         (range(2), 3),
     ],
 )
-def test_the_cluster_is_asked_in_a_version_whose_answers_name_no_broker(
+def test_the_cluster_is_asked_in_a_version_whose_responses_name_no_broker(
     served: range, version: int
 ) -> None:
     said = response(("t", 0, 0))
@@ -144,8 +144,8 @@ def test_codes_of_the_cluster_become_codes_that_old_producers_handle(
 def test_only_messages_that_no_cluster_takes_are_refused_for_their_size(
     size: int, code: ErrorCode
 ) -> None:
-    answers = [response(("t", 0, 0))] if code is ErrorCode.NONE else []
-    found, _ = run(body(("t", 0, message_set(0, bytes(size)))), *answers)
+    responses = [response(("t", 0, 0))] if code is ErrorCode.NONE else []
+    found, _ = run(body(("t", 0, message_set(0, bytes(size)))), *responses)
     assert results(found)[0][2] == code
 
 
@@ -162,7 +162,7 @@ def test_a_producer_that_expects_nothing_is_told_of_refusals_only_by_the_end(
         assert found.throttle_time_ms == 0
 
 
-def test_a_refused_producer_that_expects_an_answer_gets_one() -> None:
+def test_a_refused_producer_that_expects_a_response_gets_one() -> None:
     found, _ = run(body(("t", 0, BROKEN), acks=1))
     assert found is not None
 

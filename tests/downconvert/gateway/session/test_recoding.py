@@ -9,7 +9,7 @@ from downconvert import ConversionPolicy
 from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.session import recoding, turns
-from downconvert.gateway.session.exchanges import Answer, Ask
+from downconvert.gateway.session.exchanges import Ask, Response
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.schemas import ApiKey, Message
@@ -26,7 +26,7 @@ from tests.downconvert.storage.logs import batch
 BEFORE_ZSTD = range(4, 10)
 CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))
 REFUSING = replace(CONFIG, policy=ConversionPolicy(recode={"zstd": "refuse"}))
-LARGE = 200_000  # bytes: an answer that goes through a file
+LARGE = 200_000  # bytes: a response that goes through a file
 
 
 def codecs(part: Message) -> list[Codec]:
@@ -126,12 +126,12 @@ def test_no_session_is_begun_and_one_that_was_is_not_known(
     append(broker, batch(0))
     for session_id, epoch in ((0, 0), (0, -1), (5, -1)):
         body = Message(**fetch_body(0).__dict__, session_id=session_id, session_epoch=epoch)
-        answer = through.ask(ApiKey.Fetch, version, body)
-        assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-        assert len(answer.responses[0].partitions) == 1
+        response = through.ask(ApiKey.Fetch, version, body)
+        assert (response.error_code, response.session_id) == (ErrorCode.NONE, 0)
+        assert len(response.responses[0].partitions) == 1
     body = Message(**fetch_body(0).__dict__, session_id=5, session_epoch=3)
-    answer = through.ask(ApiKey.Fetch, version, body)
-    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    response = through.ask(ApiKey.Fetch, version, body)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(asked_of(through)) == 3
 
 
@@ -173,7 +173,7 @@ def test_kafka_node_gets_nothing_compressed(broker: Broker, version: int) -> Non
     through = Through(broker)
     request = frame(ApiKey.Fetch, version, fetch_body(0), "kafka-node-client")
     reply = through.reply(request)
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     collector = Collector()
     while not reply.send.completed:
         reply.send.write_to(collector)
@@ -190,7 +190,7 @@ def test_a_client_that_got_another_codec_counts_as_old(broker: Broker, through: 
     assert row["bytes_converted"] > 0
 
 
-def answering(broker: Broker, answers: dict[int, bytes], offsets: list[int]) -> Through:
+def answering(broker: Broker, responses: dict[int, bytes], offsets: list[int]) -> Through:
     """A cluster that answers with these records to a fetch of their offset, and notes each offset.
 
     Real ones end with a segment, and begin with the offset that was asked for."""
@@ -201,8 +201,8 @@ def answering(broker: Broker, answers: dict[int, bytes], offsets: list[int]) -> 
         offset = ask.body.topics[0].partitions[0].fetch_offset
         offsets.append(offset)
         answer = parsed(ApiKey.Fetch, ask.version, response)
-        if offset in answers:
-            answer.responses[0].partitions[0].records = answers[offset]
+        if offset in responses:
+            answer.responses[0].partitions[0].records = responses[offset]
         header = encode("ResponseHeader", int(ask.version >= 12), Message(correlation_id=7))
         return bytes(4) + header + encode("FetchResponse", ask.version, answer)
 

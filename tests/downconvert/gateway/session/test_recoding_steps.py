@@ -11,7 +11,7 @@ from downconvert.broker import ErrorCode
 from downconvert.conversion import recode
 from downconvert.gateway.session import recoding, turns
 from downconvert.gateway.session.exchanges import TURN_SIZE
-from downconvert.gateway.session.fetching import ANSWER_MAX
+from downconvert.gateway.session.fetching import RESPONSE_MAX
 from downconvert.protocol.schemas import Message
 from records import (
     Codec,
@@ -26,7 +26,7 @@ from tests.damage import flipped
 from tests.downconvert.gateway.talk import fetch_body, marker
 from tests.downconvert.storage.logs import batch
 
-from .test_answers import drive
+from .test_responses import drive
 
 SERVED = range(4, 18)
 TARGET = ConversionPolicy(recode={"zstd": "lz4"})
@@ -53,18 +53,18 @@ def part(records: bytes | None, *, number: int = 0, **fields: Any) -> Message:
     return Message(**known | fields)
 
 
-def answer(*parts: Message, code: int = 0) -> Message:
+def fetch_response(*parts: Message, code: int = 0) -> Message:
     topics = [Message(topic="t", partitions=list(parts))]
     return Message(error_code=code, throttle_time_ms=0, session_id=66, responses=topics)
 
 
 def run(
-    asked: Message, *answers: Message, version: int = 9, policy: ConversionPolicy = TARGET
+    asked: Message, *responses: Message, version: int = 9, policy: ConversionPolicy = TARGET
 ) -> tuple[Message, list[Any]]:
-    """The client's answer, and what the cluster was asked with, once for each answer."""
+    """The client's response, and what the cluster was asked with, once for each response."""
     steps = recoding.fetch(asked, version, SERVED, lambda _: policy)
-    found, asks = drive(steps, *answers)
-    assert len(asks) == len(answers)
+    found, asks = drive(steps, *responses)
+    assert len(asks) == len(responses)
     return found, [ask.body for ask in asks]
 
 
@@ -107,7 +107,7 @@ def test_only_a_fetch_that_continues_a_session_is_refused(
         steps = recoding.fetch(asked, version, SERVED, lambda _: TARGET)
     else:
         steps = recoding.as_it_is(asked, version)
-    found, asks = drive(steps, answer(part(batch(0))))
+    found, asks = drive(steps, fetch_response(part(batch(0))))
     if continues:
         assert (found.error_code, found.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         assert not asks
@@ -121,24 +121,24 @@ def test_only_a_fetch_that_continues_a_session_is_refused(
     assert read_by_client(found.responses[0].partitions[0]) == [(0, Codec.NONE)]
 
 
-@pytest.mark.parametrize(("most", "asked"), [(5000, 5000), (1 << 30, ANSWER_MAX)])
-def test_no_more_is_asked_for_than_an_answer_may_hold(most: int, asked: int) -> None:
-    _, (one,) = run(body(0, max_bytes=most), answer(part(batch(0))))
+@pytest.mark.parametrize(("most", "asked"), [(5000, 5000), (1 << 30, RESPONSE_MAX)])
+def test_no_more_is_asked_for_than_a_response_may_hold(most: int, asked: int) -> None:
+    _, (one,) = run(body(0, max_bytes=most), fetch_response(part(batch(0))))
     assert one.max_bytes == asked
 
 
 @pytest.mark.parametrize("records", [None, b""])
 def test_nothing_is_an_empty_set(records: bytes | None) -> None:
-    found, _ = run(body(0), answer(part(records)))
+    found, _ = run(body(0), fetch_response(part(records)))
     assert found.responses[0].partitions[0].records == b""
-    found, _ = drive(recoding.as_it_is(body(0), 9), answer(part(records)))
+    found, _ = drive(recoding.as_it_is(body(0), 9), fetch_response(part(records)))
     assert found.responses[0].partitions[0].records == b""
 
 
 def test_batches_in_zstd_get_the_codec_of_the_rule_and_others_keep_theirs() -> None:
     codecs = [Codec.ZSTD, Codec.GZIP, Codec.NONE, Codec.ZSTD]
     data = b"".join(batch(n, codec=codec) for n, codec in enumerate(codecs))
-    found, _ = run(body(0), answer(part(data)))
+    found, _ = run(body(0), fetch_response(part(data)))
     messages = read_by_client(found.responses[0].partitions[0])
     assert messages == [(0, Codec.LZ4), (1, Codec.GZIP), (2, Codec.NONE), (3, Codec.LZ4)]
 
@@ -149,7 +149,7 @@ def test_batches_before_damage_are_sent_and_damage_alone_is_an_error(good: int, 
     whole = [batch(n, codec=Codec.ZSTD, size=3000 * n) for n in range(good)]
     bad = batch(good, codec=Codec.ZSTD, size=500)
     data = b"".join(whole) + flipped(bad, at % (8 * len(bad))) + batch(good + 1, codec=Codec.ZSTD)
-    found, _ = run(body(0), answer(part(data), part(batch(4), number=1)))
+    found, _ = run(body(0), fetch_response(part(data), part(batch(4), number=1)))
     first, second = found.responses[0].partitions
     assert first.error_code == (0 if good else ErrorCode.CORRUPT_MESSAGE)
     assert read_by_client(first) == [(n, Codec.LZ4) for n in range(good)]
@@ -165,7 +165,7 @@ def test_nothing_follows_damage_whichever_part_it_is_in(damaged: int) -> None:
         value = noise.randbytes(TURN_SIZE * 2 // 5)
         one = build([Record(n, 1, value=value)], magic=2, codec=Codec.ZSTD)
         data += flipped(one, 8 * 100_000) if n == damaged else one
-    found, _ = run(body(0), answer(part(bytes(data))))
+    found, _ = run(body(0), fetch_response(part(bytes(data))))
     (partition,) = found.responses[0].partitions
     assert (partition.error_code, len(read_by_client(partition))) == (0, damaged)
 
@@ -183,9 +183,9 @@ def test_batches_without_records_are_read_on_after_up_to_the_end(
     committed: bool, last: int, count: int
 ) -> None:
     """At the end an empty batch is sent as it is."""
-    follows = answer(part(batch(last + 1)))
-    answers = [answer(part(emptied(0, last))), follows][:count]
-    found, asked = run(body(1, committed=committed), *answers)
+    follows = fetch_response(part(batch(last + 1)))
+    responses = [fetch_response(part(emptied(0, last))), follows][:count]
+    found, asked = run(body(1, committed=committed), *responses)
     (one,) = found.responses[0].partitions
     assert [base for base, _ in read_by_client(one)] == [[0], [last + 1]][count - 1]
     if count == 2:
@@ -199,20 +199,22 @@ def test_batches_without_records_are_read_on_after_up_to_the_end(
 def test_batches_without_records_before_a_hole_at_the_end_are_sent(records: bytes | None) -> None:
     """Compaction may leave nothing up to the end. Without these batches the client would stay where
     it is, and fetch again at once, for ever."""
-    found, asked = run(body(1), answer(part(emptied(0, 3))), answer(part(records)))
+    found, asked = run(body(1), fetch_response(part(emptied(0, 3))), fetch_response(part(records)))
     assert len(asked) == 2
     (one,) = found.responses[0].partitions
     assert read_by_client(one) == [(0, Codec.NONE)]
-    second = answer(part(bytes(build_empty(base_offset=4, last_offset=5, producer_id=1))))
-    found, asked = run(body(1), answer(part(emptied(0, 3))), second, answer(part(records)))
+    second = fetch_response(part(bytes(build_empty(base_offset=4, last_offset=5, producer_id=1))))
+    found, asked = run(
+        body(1), fetch_response(part(emptied(0, 3))), second, fetch_response(part(records))
+    )
     assert len(asked) == 3
     (one,) = found.responses[0].partitions
     assert read_by_client(one) == [(4, Codec.NONE)]
 
 
 def test_only_the_partition_without_records_is_read_on_after() -> None:
-    first = answer(part(batch(1)), part(emptied(0, 3), number=1))
-    found, asked = run(body(1, 1), first, answer(part(batch(4), number=1)))
+    first = fetch_response(part(batch(1)), part(emptied(0, 3), number=1))
+    found, asked = run(body(1, 1), first, fetch_response(part(batch(4), number=1)))
     assert [one.partition for one in asked[1].topics[0].partitions] == [1]
     messages = [read_by_client(one) for one in found.responses[0].partitions]
     assert messages == [[(1, Codec.NONE)], [(4, Codec.NONE)]]
@@ -220,15 +222,17 @@ def test_only_the_partition_without_records_is_read_on_after() -> None:
 
 def test_empty_batches_before_records_are_left_out() -> None:
     data = emptied(0, 3) + batch(4) + batch(5)
-    found, _ = run(body(1), answer(part(data)))
+    found, _ = run(body(1), fetch_response(part(data)))
     messages = read_by_client(found.responses[0].partitions[0])
     assert messages == [(4, Codec.NONE), (5, Codec.NONE)]
 
 
 @pytest.mark.parametrize("committed", [False, True])
 def test_markers_are_sent_to_clients_that_ask_for_committed_records(committed: bool) -> None:
-    answers = [answer(part(marker(1))), answer(part(batch(2)))][: 1 if committed else 2]
-    found, _ = run(body(1, committed=committed), *answers)
+    responses = [fetch_response(part(marker(1))), fetch_response(part(batch(2)))][
+        : 1 if committed else 2
+    ]
+    found, _ = run(body(1, committed=committed), *responses)
     (one,) = found.responses[0].partitions
     assert [base for base, _ in read_by_client(one)] == [1 if committed else 2]
 
@@ -236,22 +240,22 @@ def test_markers_are_sent_to_clients_that_ask_for_committed_records(committed: b
 @pytest.mark.parametrize(
     "more",
     [
-        answer(part(batch(4)), code=6),
-        answer(part(batch(4), error_code=6)),
-        answer(),
-        answer(part(batch(4)), part(batch(4), number=1)),
+        fetch_response(part(batch(4)), code=6),
+        fetch_response(part(batch(4), error_code=6)),
+        fetch_response(),
+        fetch_response(part(batch(4)), part(batch(4), number=1)),
     ],
     ids=["an error of all", "an error", "not named", "too many"],
 )
 def test_an_error_while_reading_on_is_left_to_the_next_fetch(more: Message) -> None:
-    found, _ = run(body(1), answer(part(emptied(0, 3))), more)
+    found, _ = run(body(1), fetch_response(part(emptied(0, 3))), more)
     (one,) = found.responses[0].partitions
     assert one.error_code == 0
     assert [base for base, _ in read_by_client(one)] == [0]
 
 
 def test_nothing_is_read_on_from_where_the_fetch_began() -> None:
-    found, asks = run(body(5), answer(part(emptied(0, 3))))
+    found, asks = run(body(5), fetch_response(part(emptied(0, 3))))
     assert len(asks) == 1
     assert [base for base, _ in read_by_client(found.responses[0].partitions[0])] == [0]
 
@@ -259,10 +263,10 @@ def test_nothing_is_read_on_from_where_the_fetch_began() -> None:
 @pytest.mark.parametrize(
     ("room", "found"), [(1_000_000, [3, 3, 3]), (650_000, [2, 3, 1]), (10, [1, 0, 0])]
 )
-def test_recoded_records_never_become_more_than_an_answer_may_have(
+def test_recoded_records_never_become_more_than_a_response_may_have(
     room: int, found: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The size of an answer is a number of 32 bits, and compressed batches expand to any size."""
+    """The size of a response is a number of 32 bits, and compressed batches expand to any size."""
     monkeypatch.setattr(recoding, "CONVERTED_MAX", room)
     monkeypatch.setattr(turns, "TURN_SIZE", 1)  # each batch is a part
     parts = []
@@ -271,7 +275,7 @@ def test_recoded_records_never_become_more_than_an_answer_may_have(
         each = [build([one], magic=2, codec=Codec.ZSTD) for one in records]
         parts.append(part(b"".join(map(bytes, each)), number=number))
     plain = ConversionPolicy(recode={"zstd": "none"})
-    response, _ = run(body(0, 0, 0), answer(*parts), policy=plain)
+    response, _ = run(body(0, 0, 0), fetch_response(*parts), policy=plain)
     (topic,) = response.responses
     assert [len(read_by_client(one)) for one in topic.partitions] == found
     assert not any(one.error_code for one in topic.partitions)
@@ -289,7 +293,7 @@ def test_errors_have_codes_that_the_client_knows(version: int, told: ErrorCode) 
     """Kafka tells a client of 0.11 so, too. With a code that it does not know, it would ask the
     broker with the failed disk for minutes, and not for the new leader."""
     failed = part(None, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
-    found, _ = run(body(0), answer(failed), version=version)
+    found, _ = run(body(0), fetch_response(failed), version=version)
     assert found.responses[0].partitions[0].error_code == told
 
 
@@ -299,7 +303,7 @@ def test_no_batch_is_left_out_behind_records_that_become_too_many(
     """One part has many batches that become large."""
     monkeypatch.setattr(recode, "DECOMPRESSED_SIZE_MAX", 300_000)
     data = b"".join(batch(n, codec=Codec.ZSTD, size=100_000) for n in range(9))
-    found, _ = run(body(0), answer(part(data)))
+    found, _ = run(body(0), fetch_response(part(data)))
     offsets = [base for base, _ in read_by_client(found.responses[0].partitions[0])]
     assert 0 < len(offsets) < 9
     assert offsets == list(range(len(offsets)))

@@ -4,7 +4,7 @@ from io import BytesIO
 
 import pytest
 
-from downconvert.gateway.session.exchanges import Answer, Ask, HangUp
+from downconvert.gateway.session.exchanges import Ask, HangUp, Response
 from downconvert.gateway.session.headers import parse
 from downconvert.gateway.session.relay import Relay
 from downconvert.protocol.schemas import ApiKey, Message
@@ -44,7 +44,7 @@ def test_as_many_tokens_follow_as_the_mechanism_has(mechanism: str, count: int) 
     for number in range(count):
         assert relay.expects_token
         reply = take(relay, b"token", auth_bytes=b"answer %d" % number)
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, Response)
         channel = BytesIO()
         reply.send.write_to(channel)
         assert channel.getvalue()[4:] == b"answer %d" % number

@@ -1,8 +1,8 @@
 """Old fetches that are answered from bytes to bytes.
 
 The oracle is the exchange, which answers the first fetch of each connection: what is sent again is
-answered with the same bytes, and counted likewise; and whatever the cluster's answer is, either the
-exchange makes the same of it, or it is left to the exchange."""
+answered with the same bytes, and counted likewise; and whatever the cluster's response is, either
+the exchange makes the same of it, or it is left to the exchange."""
 
 from collections import Counter
 from pathlib import Path
@@ -56,14 +56,14 @@ def test_the_second_fetch_is_answered_as_the_first_of_a_connection(
     tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = Counter[bool]()
-    made = repeated.RepeatedFetch.answer
+    made = repeated.RepeatedFetch.response
 
     def counting(*arguments: Any) -> repeated.Answered | None:
         found = made(*arguments)
         sent[found is not None] += 1
         return found
 
-    monkeypatch.setattr(repeated.RepeatedFetch, "answer", counting)
+    monkeypatch.setattr(repeated.RepeatedFetch, "response", counting)
     path = tmp_path / "log"
     path.mkdir()
     with cluster(path, "t") as (_, port), gateway(port) as one, gateway(port) as other:
@@ -139,7 +139,7 @@ def test_a_login_of_another_or_another_version_forgets_it(tmp_path: Path) -> Non
         assert 1 <= len(connection.session.repeated) <= repeated.REPEATED_MAX
 
 
-# --- answers of a cluster
+# --- responses of a cluster
 
 
 def learned(
@@ -176,7 +176,7 @@ def by_exchange(version: int, policy: ConversionPolicy, body: Message, data: byt
     spool = Spool(len(data) - 4)
     spool.write(memoryview(data)[4:])
     try:
-        step = steps.send(asked.answer(spool, ASKED_ID))
+        step = steps.send(asked.response(spool, ASKED_ID))
         while isinstance(step, Turn):
             step = next(steps)
     except StopIteration as end:
@@ -226,7 +226,7 @@ def batch(codec: Codec = Codec.NONE, first: int = 0, **options: Any) -> bytes:
 def same(version: int, policy: ConversionPolicy, data: bytes, limit: int = 1000) -> bool:
     """Whether it was answered, and then as the exchange does."""
     known, body = learned(version, policy, limit)
-    found = known.answer(memoryview(data), ASKED_ID, CORRELATION_ID, 3, 1 << 16)
+    found = known.response(memoryview(data), ASKED_ID, CORRELATION_ID, 3, 1 << 16)
     if found is not None:
         assert bytes(found.frame) == by_exchange(version, policy, body, data)
     return found is not None
@@ -286,7 +286,7 @@ def test_nothing_is_answered_with_nothing(records: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3])
-def test_damaged_answers_are_left_to_the_exchange_or_answered_alike(version: int) -> None:
+def test_damaged_responses_are_left_to_the_exchange_or_answered_alike(version: int) -> None:
     random = Random(SEED + version)
     records = batch(Codec.LZ4) if version else batch() + batch(first=8)
     whole = of_cluster(records, high_watermark=8 if version else 16)

@@ -68,13 +68,13 @@ def test_records_and_sent_bytes_of_all_conversions_are_counted() -> None:
     assert counted(fetched(alone, b"", JoinedSend([first, second]))) == (False, (0, 12, sent))
 
 
-def test_answers_with_another_codec_count_as_translated_and_with_their_bytes() -> None:
+def test_responses_with_another_codec_count_as_translated_and_with_their_bytes() -> None:
     alone, first, second = recoded(0), recoded(1, 2, 3), recoded(4, 5)
     sent = alone.size + first.size + second.size
     assert counted(fetched(JoinedSend([first, second]), alone)) == (True, (1, 0, sent))
 
 
-def test_both_kinds_in_one_answer_are_counted() -> None:
+def test_both_kinds_in_one_response_are_counted() -> None:
     down, other = converted(batch(0, 1)), recoded(2)
     assert counted(fetched(down, other)) == (True, (1, 2, down.size + other.size))
 

@@ -9,7 +9,7 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.session.client_identity import FETCH, PRODUCE
-from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, Ask, Forward, HangUp
+from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Ask, Forward, HangUp, Response
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
@@ -37,15 +37,15 @@ def limited(broker: Broker, **access: object) -> Through:
 
 
 def test_a_client_that_asks_is_told_of_all_that_is_translated(through: Through) -> None:
-    answer = through.ask(ApiKey.ApiVersions, 0, Message())
-    offered = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    response = through.ask(ApiKey.ApiVersions, 0, Message())
+    offered = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     assert {offered[api][0] for api in FLOORS} == {0}
     assert offered[ApiKey.Fetch] == (0, 15)
 
 
 def test_a_version_of_asking_that_is_not_known_is_answered_in_the_first(through: Through) -> None:
     reply = through.reply(bytes.fromhex("0012 0063 00000007 ffff 00"))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     sent = bytearray()
     while not reply.send.completed:
         reply.send.write_to(_Taker(sent))
@@ -72,17 +72,17 @@ def test_the_software_that_a_client_names_is_seen(through: Through) -> None:
 
 @pytest.mark.parametrize("version", range(14))
 def test_brokers_are_where_the_gateway_says(through: Through, version: int) -> None:
-    answer = through.ask(ApiKey.Metadata, version, Message(topics=None if version else []))
-    assert [(one.host, one.port) for one in answer.brokers] == [(HOST, FIRST_PORT)]
-    assert [topic.name for topic in answer.topics] == ["t"]
+    response = through.ask(ApiKey.Metadata, version, Message(topics=None if version else []))
+    assert [(one.host, one.port) for one in response.brokers] == [(HOST, FIRST_PORT)]
+    assert [topic.name for topic in response.topics] == ["t"]
     assert through.shared.topology.nodes == {0: Address("cluster.test", 9092)}
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_coordinators_are_where_the_gateway_says(through: Through, version: int) -> None:
     body = Message(key="g", key_type=0, coordinator_keys=["g"])
-    answer = through.ask(ApiKey.FindCoordinator, version, body)
-    found = answer.coordinators[0] if version >= 4 else answer
+    response = through.ask(ApiKey.FindCoordinator, version, body)
+    found = response.coordinators[0] if version >= 4 else response
     assert (found.host, found.port) == (HOST, FIRST_PORT)
 
 
@@ -104,7 +104,7 @@ def test_requests_that_the_cluster_understands_are_forwarded_unchanged(
 
 
 @pytest.mark.parametrize("version", [3, 9, 11])
-def test_nobody_waits_for_the_answer_to_a_produce_that_has_none(
+def test_nobody_waits_for_the_response_to_a_produce_that_has_none(
     through: Through, version: int
 ) -> None:
     body = Message(acks=0, topic_data=[])
@@ -144,8 +144,8 @@ def test_topics_that_are_not_on_the_list_are_neither_shown_nor_served(broker: Br
     assert produce(through, 3, message_set(2, b"a")).error_code == denied
     part = Message(partition_index=0, timestamp=-1)
     body = Message(replica_id=-1, topics=[Message(name="t", partitions=[part])])
-    answer = through.ask(ApiKey.ListOffsets, 1, body)
-    assert answer.topics[0].partitions[0].error_code == denied
+    response = through.ask(ApiKey.ListOffsets, 1, body)
+    assert response.topics[0].partitions[0].error_code == denied
 
 
 def test_topics_that_are_not_on_the_list_are_neither_deleted_nor_changed(
@@ -173,8 +173,8 @@ def test_topics_of_the_list_are_served_beside_those_that_are_not(broker: Broker)
     for version in (1, 4, 11, 12):
         body = fetch_body(0)
         body.topics.append(Message(topic="hidden", partitions=body.topics[0].partitions))
-        answer = through.ask(ApiKey.Fetch, version, body)
-        found = {topic.topic: topic.partitions[0] for topic in answer.responses}
+        response = through.ask(ApiKey.Fetch, version, body)
+        found = {topic.topic: topic.partitions[0] for topic in response.responses}
         assert values_of(found["t"]) == [b"a"]
         assert found["hidden"].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -229,8 +229,8 @@ def test_topics_may_be_read_and_others_written(broker: Broker) -> None:
         Message(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
         for name in ("u", "v")
     ]
-    answer = through.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=1))
-    assert {one.name: one.error_code for one in answer.topics} == {"u": 0, "v": 29}
+    response = through.ask(ApiKey.CreateTopics, 0, Message(topics=topics, timeout_ms=1))
+    assert {one.name: one.error_code for one in response.topics} == {"u": 0, "v": 29}
 
 
 def test_a_cluster_that_tells_no_names_of_topics_gets_no_request_by_their_ids(
@@ -239,13 +239,13 @@ def test_a_cluster_that_tells_no_names_of_topics_gets_no_request_by_their_ids(
     broker.apis = {key: api for key, api in broker.apis.items() if key is not ApiKey.Metadata}
     through = limited(broker, topics=("t",))
     body = Message(topics=[Message(name=None, topic_id=bytes(range(16)))], timeout_ms=1)
-    answer = through.ask(ApiKey.DeleteTopics, 6, body)
-    assert [one.error_code for one in answer.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    response = through.ask(ApiKey.DeleteTopics, 6, body)
+    assert [one.error_code for one in response.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
     assert ApiKey.DeleteTopics not in {asked.api for asked in through.asked}
 
 
 @pytest.mark.parametrize("version", [1, 3, 9])
-def test_a_produce_without_an_answer_of_which_a_part_is_not_allowed_ends_the_connection(
+def test_a_produce_without_a_response_of_which_a_part_is_not_allowed_ends_the_connection(
     broker: Broker, version: int
 ) -> None:
     through = limited(broker, topics=("t",))
@@ -313,7 +313,7 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     [({}, 1), ({"consumer_byte_rate": 9e6}, 0), ({"request_percentage": 50.0}, 0)],
     ids=["no rate", "bytes", "time"],
 )
-def test_a_kind_of_request_is_remembered_only_where_no_rate_may_delay_its_answer(
+def test_a_kind_of_request_is_remembered_only_where_no_rate_may_delay_its_response(
     broker: Broker, rates: dict[str, float], count: int
 ) -> None:
     through = limited(broker, **rates)
@@ -322,15 +322,15 @@ def test_a_kind_of_request_is_remembered_only_where_no_rate_may_delay_its_answer
 
 
 @pytest.mark.parametrize("rate", ["producer_byte_rate", "request_percentage"])
-def test_a_produce_is_answered_here_where_its_answer_may_say_how_long_to_wait(
+def test_a_produce_is_answered_here_where_its_response_may_say_how_long_to_wait(
     broker: Broker, rate: str
 ) -> None:
     request = frame(ApiKey.Produce, 9, produce_body(message_set(2, b"v")))
-    assert isinstance(limited(broker, **{rate: 50.0}).reply(request), Answer)
+    assert isinstance(limited(broker, **{rate: 50.0}).reply(request), Response)
     assert isinstance(Through(broker).reply(request), Forward)
 
 
-def test_a_produce_without_an_answer_is_no_kind_to_remember(through: Through) -> None:
+def test_a_produce_without_a_response_is_no_kind_to_remember(through: Through) -> None:
     silent = frame(ApiKey.Produce, 9, produce_body(message_set(2, b"v"), acks=0))
     assert through.passes(silent, expects_response=False)
     assert not through.session.passed

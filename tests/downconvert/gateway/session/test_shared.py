@@ -97,7 +97,7 @@ def test_requests_of_all_sessions_have_one_budget_of_the_configured_size() -> No
     with gateway() as one:
         assert one.shared.requests.take("a session", 2_000)
         assert one.shared.requests.free == 222
-        assert one.budget.take(1_000)  # answers have another one
+        assert one.budget.take(1_000)  # responses have another one
         assert not one.budget.take(1_000)
 
 

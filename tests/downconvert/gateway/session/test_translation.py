@@ -9,7 +9,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.cluster import Through
 from tests.downconvert.gateway.talk import START, message_set, produce
 
-from .test_answers import drive
+from .test_responses import drive
 
 LATEST, EARLIEST = -1, -2
 
@@ -17,8 +17,8 @@ LATEST, EARLIEST = -1, -2
 def list_offsets(through: Through, timestamp: int, count: int, partition: int = 0) -> Message:
     one = Message(partition_index=partition, timestamp=timestamp, max_num_offsets=count)
     body = Message(replica_id=-1, topics=[Message(name="t", partitions=[one])])
-    answer: Message = through.ask(ApiKey.ListOffsets, 0, body).topics[0].partitions[0]
-    return answer
+    response: Message = through.ask(ApiKey.ListOffsets, 0, body).topics[0].partitions[0]
+    return response
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_offsets_before_a_time_are_returned_as_a_list(
 
 
 def test_offsets_of_a_partition_that_is_not_there_are_an_error(through: Through) -> None:
-    answer = list_offsets(through, LATEST, 1, partition=9)
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert answer.old_style_offsets == []
+    response = list_offsets(through, LATEST, 1, partition=9)
+    assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert response.old_style_offsets == []
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_offsets_that_the_cluster_tells_in_part_are_an_error(
 
     one = Message(partition_index=0, timestamp=START, max_num_offsets=2)
     body = Message(replica_id=-1, topics=[Message(name="t", partitions=[one])])
-    answers = [found(*each) for each in zip((*codes, 0), (-1, 5, 9), strict=False)]
-    answer, _ = drive(translate(ApiKey.ListOffsets, body, 0, 1), *answers)
-    (part,) = answer.topics[0].partitions
+    responses = [found(*each) for each in zip((*codes, 0), (-1, 5, 9), strict=False)]
+    response, _ = drive(translate(ApiKey.ListOffsets, body, 0, 1), *responses)
+    (part,) = response.topics[0].partitions
     assert (part.error_code, part.old_style_offsets) == told
 
 
@@ -85,8 +85,8 @@ def test_old_groups_find_their_offsets_again(
     one = Message(partition_index=0, committed_offset=5, committed_metadata="m", commit_timestamp=1)
     body = Message(group_id="g", topics=[Message(name="t", partitions=[one])])
     body.generation_id_or_member_epoch, body.member_id = -1, ""
-    answer = through.ask(ApiKey.OffsetCommit, commit_version, body)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    response = through.ask(ApiKey.OffsetCommit, commit_version, body)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
     asked = Message(group_id="g", topics=[Message(name="t", partition_indexes=[0, 1])])
     found = through.ask(ApiKey.OffsetFetch, fetch_version, asked).topics[0].partitions
     assert [(part.committed_offset, part.metadata) for part in found] == [(5, "m"), (-1, "")]
@@ -97,15 +97,15 @@ def test_old_groups_find_their_offsets_again(
 @pytest.mark.parametrize("version", [0, 1])
 def test_topics_are_created_as_before(broker: Broker, through: Through, version: int) -> None:
     topic = Message(name="new", num_partitions=2, replication_factor=1)
-    answer = through.ask(ApiKey.CreateTopics, version, Message(topics=[topic], timeout_ms=100))
-    assert answer.topics[0].error_code == ErrorCode.NONE
+    response = through.ask(ApiKey.CreateTopics, version, Message(topics=[topic], timeout_ms=100))
+    assert response.topics[0].error_code == ErrorCode.NONE
     assert len(broker.topics["new"].partitions) == 2
 
 
 def test_whether_a_setting_is_the_default_is_told_as_before(through: Through) -> None:
     resource = Message(resource_type=2, resource_name="t", configuration_keys=None)
-    answer = through.ask(ApiKey.DescribeConfigs, 0, Message(resources=[resource]))
-    (result,) = answer.results
+    response = through.ask(ApiKey.DescribeConfigs, 0, Message(resources=[resource]))
+    (result,) = response.results
     by_name = {config.name: config for config in result.configs}
     assert by_name["max.message.bytes"].is_default
     assert by_name["max.message.bytes"].value == "1048588"
@@ -118,7 +118,7 @@ def test_one_timeout_of_a_member_is_both() -> None:
 
 
 def asking(api: ApiKey, body: Message, to_version: int) -> tuple[Ask, Message]:
-    """A request of version 0, translated, and its answer, translated back."""
+    """A request of version 0, translated, and its response, translated back."""
     steps = translate(api, body, 0, to_version)
     asked = next(steps)
     assert isinstance(asked, Ask)

@@ -1,4 +1,4 @@
-"""Answers whose fields the gateway knows name the gateway's addresses only.
+"""Responses whose fields the gateway knows name the gateway's addresses only.
 
 Not here: single requests (test_translation.py), who is at which address (../test_topology.py)."""
 

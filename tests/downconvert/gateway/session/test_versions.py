@@ -71,11 +71,11 @@ def test_versions_that_are_understood_are_offered(key: int) -> None:
     assert key in versions({key: (0, 1)}).offered
 
 
-def test_fetches_whose_answers_name_brokers_are_not_offered() -> None:
+def test_fetches_whose_responses_name_brokers_are_not_offered() -> None:
     assert versions().offered[ApiKey.Fetch].stop - 1 == 15
 
 
-def test_apis_whose_answers_name_brokers_in_unknown_fields_are_not_offered() -> None:
+def test_apis_whose_responses_name_brokers_in_unknown_fields_are_not_offered() -> None:
     assert 78 not in versions().offered
 
 

@@ -120,8 +120,8 @@ def test_a_store_is_asked_as_often_as_the_environment_says(
     monkeypatch: pytest.MonkeyPatch, attempts: int
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", str(attempts))
-    answer = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    with refusing(answer) as (address, requests):
+    response = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with refusing(response) as (address, requests):
         uri = f"s3://box/a?anonymous=true&scheme=http&endpoint_override={address}"
         with pytest.raises(StoreError):
             stores.read(uri)
@@ -235,14 +235,14 @@ def test_webhdfs_has_a_port_and_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hadoop:
-    """A server of WebHDFS with the files `/logs/a` and `/logs/b/c`. `statuses`: of the answers for
-    these paths."""
+    """A server of WebHDFS with the files `/logs/a` and `/logs/b/c`. `statuses`: of the responses
+    for these paths."""
 
     def __init__(self) -> None:
         self.statuses: dict[str, int] = {}
         self.address = ""
 
-    def answer(self, path: str, operation: str) -> tuple[int, dict[str, Any]]:
+    def response(self, path: str, operation: str) -> tuple[int, dict[str, Any]]:
         status = self.statuses.get(path, 200)
         if status not in (200, 404):
             error = {"exception": "StandbyException", "message": "not now"}
@@ -286,8 +286,8 @@ def serving() -> Iterator[Hadoop]:
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             path = "/" + asked.path.removeprefix("/webhdfs/v1").strip("/")
-            status, answer = found.answer(path, parse_qs(asked.query)["op"][0])
-            body = json.dumps(answer).encode()
+            status, response = found.response(path, parse_qs(asked.query)["op"][0])
+            body = json.dumps(response).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

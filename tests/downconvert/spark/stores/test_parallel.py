@@ -1,4 +1,4 @@
-"""Requests to a store are made many at a time. Their answers keep the order of the questions."""
+"""Requests to a store are made many at a time. Their responses keep the order of the questions."""
 
 import threading
 import time

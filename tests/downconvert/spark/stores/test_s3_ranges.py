@@ -34,9 +34,9 @@ class Store:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.refusals: list[int] = []
         self.sockets: list[socket.socket] = []  # of its connections
-        self.cut_at: int | None = None  # bytes after which an answer breaks off
+        self.cut_at: int | None = None  # bytes after which a response breaks off
         self.piece_size = len(DATA)  # bytes that are sent at once
-        self.stalled: threading.Event | None = None  # what an answer waits for
+        self.stalled: threading.Event | None = None  # what a response waits for
         self.has_ranges = True
         self.total = str(len(DATA))
         self.size_max: int | None = None  # of a range

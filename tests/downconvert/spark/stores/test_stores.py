@@ -128,8 +128,8 @@ def test_a_store_that_throttles_is_asked_again_and_then_named(
 ) -> None:
     body = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>"
     head = b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nConnection: close\r\n"
-    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    with refusing(answer) as (address, requests):
+    response = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with refusing(response) as (address, requests):
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{address}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")

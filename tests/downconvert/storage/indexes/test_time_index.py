@@ -1,4 +1,4 @@
-"""The time index: Kafka's answers, Kafka's bytes, Kafka's rules."""
+"""The time index: Kafka's responses, Kafka's bytes, Kafka's rules."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def kafkas(tmp_path: Path) -> TimeIndex:
     return TimeIndex.open(tmp_path / KAFKAS, KAFKAS_BASE)
 
 
-def test_lookups_give_kafkas_answers(kafkas: TimeIndex) -> None:
+def test_lookups_give_kafkas_responses(kafkas: TimeIndex) -> None:
     lines = corpus.vectors("index-lookups.jsonl").splitlines()
     lookups = [entry for entry in map(json.loads, lines) if entry["lookup"] == "timestamp"]
     assert len(lookups) == 300

@@ -1,4 +1,4 @@
-"""Answers that pass through without coming into the process. Bytes are counted, not time."""
+"""Responses that pass through without coming into the process. Bytes are counted, not time."""
 
 import asyncio
 import socket
@@ -63,11 +63,11 @@ def body() -> Message:
     return fetch_body(0, max_bytes=1 << 23)
 
 
-def count(answer: Message) -> int:
-    return len(values_of(answer.responses[0].partitions[0]))
+def count(response: Message) -> int:
+    return len(values_of(response.responses[0].partitions[0]))
 
 
-def test_large_answers_do_not_come_into_the_process(
+def test_large_responses_do_not_come_into_the_process(
     served: tuple[Broker, Gateway], read: Counter[str]
 ) -> None:
     _, running = served

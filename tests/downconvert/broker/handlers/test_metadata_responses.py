@@ -34,19 +34,19 @@ def named(name: str) -> Message:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_an_answer_names_this_broker_by_the_address_that_the_client_uses(
+def test_a_response_names_this_broker_by_the_address_that_the_client_uses(
     tmp_path: Path, version: int
 ) -> None:
     with writable_broker(tmp_path, "t", node_id=NODE, cluster_id="mine") as broker:
-        answer = asked(broker, version)
-        (node,) = answer.brokers
+        response = asked(broker, version)
+        (node,) = response.brokers
         assert (node.node_id, node.host, node.port) == (NODE, "logs.example.org", 1234)
         if version >= 1:
-            assert answer.controller_id == NODE
+            assert response.controller_id == NODE
         if version >= 2:
-            assert answer.cluster_id == "mine"
+            assert response.cluster_id == "mine"
         # An empty list asks for all topics in version 0, and for none later.
-        assert [one.name for one in answer.topics] == ([] if version else ["t"])
+        assert [one.name for one in response.topics] == ([] if version else ["t"])
 
 
 @pytest.mark.parametrize("version", [1, 5, 7, 12])
@@ -119,8 +119,8 @@ def test_the_operations_are_those_on_each_topic(tmp_path: Path) -> None:
         assert not may["seen"] & bits.WRITE
         assert may["seen"] & bits.READ
         unknown = Message(name=None, topic_id=b"?" * 16)
-        answer = asked(broker, 12, unknown, include_topic_authorized_operations=True)
-        assert [one.topic_authorized_operations for one in answer.topics if not one.name] in (
+        response = asked(broker, 12, unknown, include_topic_authorized_operations=True)
+        assert [one.topic_authorized_operations for one in response.topics if not one.name] in (
             [],
             [bits.NOT_ASKED],
         )
@@ -129,7 +129,7 @@ def test_the_operations_are_those_on_each_topic(tmp_path: Path) -> None:
 def test_the_operations_on_topics_and_on_the_cluster_are_asked_for_apart(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         for topics, cluster in ((True, False), (False, True)):
-            answer = asked(
+            response = asked(
                 broker,
                 8,
                 named("t"),
@@ -137,8 +137,8 @@ def test_the_operations_on_topics_and_on_the_cluster_are_asked_for_apart(tmp_pat
                 include_topic_authorized_operations=topics,
                 include_cluster_authorized_operations=cluster,
             )
-            assert (answer.topics[0].topic_authorized_operations != bits.NOT_ASKED) is topics
-            assert (answer.cluster_authorized_operations != bits.NOT_ASKED) is cluster
+            assert (response.topics[0].topic_authorized_operations != bits.NOT_ASKED) is topics
+            assert (response.cluster_authorized_operations != bits.NOT_ASKED) is cluster
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 9])

@@ -1,4 +1,4 @@
-"""A damaged answer of the cluster is let go as soon as the client has its own.
+"""A damaged response of the cluster is let go as soon as the client has its own.
 
 Nothing refers to itself: a client that fetches a damaged batch ten times a second would otherwise
 fill the memory, or the disk, until Python looks for cycles."""
@@ -21,7 +21,7 @@ from tests.downconvert.broker.asking import CORRELATION_ID
 from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.storage.logs import batch
 
-from .test_answers import answer, drive, part
+from .test_responses import drive, fetch_response, part
 
 SERVED = range(4, 18)
 BODY_AT = 80  # within the records of a batch
@@ -31,7 +31,7 @@ BUDGET = 1 << 22
 
 @pytest.fixture(autouse=True)
 def no_collection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(spool, "MEMORY_MAX", 0)  # small answers count, too
+    monkeypatch.setattr(spool, "MEMORY_MAX", 0)  # small responses count, too
     gc.collect()
     gc.disable()
     yield
@@ -55,7 +55,7 @@ def fetched(version: int) -> Any:
 
 
 def received(response: Message, budget: MemoryBudget) -> Message:
-    """The cluster's answer, in memory of the budget."""
+    """The cluster's response, in memory of the budget."""
     for one in response.responses[0].partitions:
         one.records = one.records.view
     head = CORRELATION_ID.to_bytes(4) + bytes(1)  # no tags
@@ -90,15 +90,15 @@ class Sink:
     [whole, damaged(MAGIC_AT), damaged(SIZE_AT), damaged(BODY_AT)],
     ids=["whole", "magic", "size", "body"],
 )
-def test_nothing_is_left_of_a_damaged_answer(
+def test_nothing_is_left_of_a_damaged_response(
     damage: Callable[[bytes], bytes], number: int, version: int, codec: Codec
 ) -> None:
     batches = [bytes(batch(*range(at, at + 3), size=300, codec=codec)) for at in (0, 3)]
     batches[number] = damage(batches[number])
     budget = MemoryBudget(BUDGET)
-    first = received(answer(part(0, b"".join(batches), 6)), budget)
+    first = received(fetch_response(part(0, b"".join(batches), 6)), budget)
     assert budget.held
-    response, _ = drive(fetched(version), first, *[answer(part(0, b"", 6))] * 2)
+    response, _ = drive(fetched(version), first, *[fetch_response(part(0, b"", 6))] * 2)
     del first
     send_all(response)
     del response

@@ -1,4 +1,4 @@
-"""An answer of the cluster to another request than the one that was sent reaches no client."""
+"""A response of the cluster to another request than the one that was sent reaches no client."""
 
 import socket
 from collections.abc import Iterator
@@ -39,17 +39,17 @@ REQUESTS = {
 
 
 class Confused(Hanging):
-    """Changes the correlation id of the next answer by so much."""
+    """Changes the correlation id of the next response by so much."""
 
     change = 0
 
     def _pass(
-        self, source: socket.socket, target: socket.socket | None, is_answer: bool = False
+        self, source: socket.socket, target: socket.socket | None, is_response: bool = False
     ) -> None:
         assert target is not None
         with suppress(OSError):
             while piece := source.recv(PIECE):
-                target.sendall(self._changed(piece) if is_answer and self.change else piece)
+                target.sendall(self._changed(piece) if is_response and self.change else piece)
 
     def _changed(self, piece: bytes) -> bytes:
         changed = bytearray(piece)
@@ -63,7 +63,7 @@ class Confused(Hanging):
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Confused, Gateway]]:
-    """With rates, the beginning of an answer is read to tell them."""
+    """With rates, the beginning of a response is read to tell them."""
     path: Path = tmp_path_factory.mktemp("cluster")
     with (
         cluster(path, "t") as (broker, port),
@@ -79,7 +79,7 @@ def served(
 
 @pytest.mark.parametrize("change", [1, -1, 1 << 20])
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_an_answer_with_another_correlation_id_never_reaches_the_client(
+def test_a_response_with_another_correlation_id_never_reaches_the_client(
     served: tuple[Confused, Gateway], kind: str, change: int
 ) -> None:
     between, running = served
@@ -92,7 +92,7 @@ def test_an_answer_with_another_correlation_id_never_reaches_the_client(
         assert client.ask(*REQUESTS[kind])
 
 
-def test_answers_in_another_order_than_their_requests_never_reach_the_client(
+def test_responses_in_another_order_than_their_requests_never_reach_the_client(
     served: tuple[Confused, Gateway],
 ) -> None:
     """Each is of a request that is under way."""

@@ -1,6 +1,6 @@
-"""Requests to a cluster, and unusual answers that a broker of ours would not give.
+"""Requests to a cluster, and unusual responses that a broker of ours would not give.
 
-Sans I/O: the exchanges are stepped, and the cluster's answers made by hand."""
+Sans I/O: the exchanges are stepped, and the cluster's responses made by hand."""
 
 from collections.abc import Generator
 from io import BytesIO
@@ -11,7 +11,7 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.gateway.session import fetching, producing, recoding
 from downconvert.gateway.session.exchanges import Ask, Turn
-from downconvert.gateway.session.fetching import ANSWER_MAX
+from downconvert.gateway.session.fetching import RESPONSE_MAX
 from downconvert.gateway.session.translation import translate
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
@@ -22,8 +22,8 @@ from tests.downconvert.storage.logs import batch
 SERVED = range(4, 18)
 
 
-def drive(steps: Generator[Any, Any, Any], *answers: Message) -> tuple[Any, list[Ask]]:
-    """The reply to the client, and what the cluster was asked; it gives these answers in turn."""
+def drive(steps: Generator[Any, Any, Any], *responses: Message) -> tuple[Any, list[Ask]]:
+    """The reply to the client, and what the cluster was asked; it gives these responses in turn."""
     asked: list[Ask] = []
     result: Message | None = None
     while True:
@@ -35,7 +35,7 @@ def drive(steps: Generator[Any, Any, Any], *answers: Message) -> tuple[Any, list
         if not isinstance(step, Turn):
             assert isinstance(step, Ask)
             asked.append(step)
-            result = answers[len(asked) - 1]
+            result = responses[len(asked) - 1]
 
 
 def part(index: int, records: bytes, end: int, stable: int | None = None) -> Message:
@@ -49,20 +49,20 @@ def part(index: int, records: bytes, end: int, stable: int | None = None) -> Mes
     )
 
 
-def answer(*parts: Message, throttle: int = 0) -> Message:
+def fetch_response(*parts: Message, throttle: int = 0) -> Message:
     topics = [Message(topic="t", partitions=list(parts))]
     return Message(error_code=0, throttle_time_ms=throttle, session_id=0, responses=topics)
 
 
-def old_fetch(body: Message, *answers: Message, version: int = 2) -> tuple[Any, list[Ask]]:
+def old_fetch(body: Message, *responses: Message, version: int = 2) -> tuple[Any, list[Ask]]:
     steps = fetching.fetch(body, version, SERVED, lambda _topic: ConversionPolicy())
-    return drive(steps, *answers)
+    return drive(steps, *responses)
 
 
-def new_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:
+def new_fetch(body: Message, *responses: Message) -> tuple[Any, list[Ask]]:
     body.__dict__.setdefault("isolation_level", 0)
     body.session_id, body.session_epoch, body.forgotten_topics_data = 0, 0, []
-    return drive(recoding.fetch(body, 9, SERVED, lambda _topic: ConversionPolicy()), *answers)
+    return drive(recoding.fetch(body, 9, SERVED, lambda _topic: ConversionPolicy()), *responses)
 
 
 def bodies(asked: list[Ask]) -> list[Message]:
@@ -75,33 +75,33 @@ def test_partitions_that_got_nothing_beside_others_are_asked_for_alone() -> None
     cut = batch(0)[:-1]
     _, asked = old_fetch(
         fetch_body(0, 0),
-        answer(part(0, cut, 1), part(1, cut, 1)),
-        answer(part(0, batch(0), 1)),
-        answer(part(1, batch(0), 1)),
+        fetch_response(part(0, cut, 1), part(1, cut, 1)),
+        fetch_response(part(0, batch(0), 1)),
+        fetch_response(part(1, batch(0), 1)),
     )
     named = [[one.partition for one in body.topics[0].partitions] for body in bodies(asked)]
     assert named == [[0, 1], [0], [1]]
 
 
-def test_the_longest_throttle_time_of_several_answers_is_told() -> None:
+def test_the_longest_throttle_time_of_several_responses_is_told() -> None:
     cut = batch(0)[:-1]
     response, _ = old_fetch(
         fetch_body(0, 0),
-        answer(part(0, cut, 1), part(1, batch(0), 1), throttle=70),
-        answer(part(0, batch(0), 1), throttle=20),
+        fetch_response(part(0, cut, 1), part(1, batch(0), 1), throttle=70),
+        fetch_response(part(0, batch(0), 1), throttle=20),
     )
     assert response.throttle_time_ms == 70
 
 
 @pytest.mark.parametrize("fetch", [old_fetch, new_fetch])
-def test_no_more_is_asked_of_the_cluster_than_an_answer_may_have(fetch: Any) -> None:
+def test_no_more_is_asked_of_the_cluster_than_a_response_may_have(fetch: Any) -> None:
     body = fetch_body(0)
     body.max_bytes = 2**31 - 1
-    _, asked = fetch(body, answer(part(0, batch(0), 1)))
-    assert [one.max_bytes for one in bodies(asked)] == [ANSWER_MAX]
+    _, asked = fetch(body, fetch_response(part(0, batch(0), 1)))
+    assert [one.max_bytes for one in bodies(asked)] == [RESPONSE_MAX]
     body = fetch_body(0)
     body.max_bytes = 1000
-    _, asked = fetch(body, answer(part(0, batch(0), 1)))
+    _, asked = fetch(body, fetch_response(part(0, batch(0), 1)))
     assert [one.max_bytes for one in bodies(asked)] == [1000]
 
 
@@ -121,18 +121,20 @@ def offsets_of(response: Message, index: int = 0) -> list[int]:
 
 def test_an_error_behind_records_is_left_to_the_next_fetch() -> None:
     response, asked = old_fetch(
-        fetch_body(0), answer(part(0, batch(0), 9)), answer(refused(0, ErrorCode.CORRUPT_MESSAGE))
+        fetch_body(0),
+        fetch_response(part(0, batch(0), 9)),
+        fetch_response(refused(0, ErrorCode.CORRUPT_MESSAGE)),
     )
     (one,) = response.responses[0].partitions
     assert (one.error_code, offsets_of(response), len(asked)) == (0, [0], 2)
 
 
-def test_an_answer_that_fails_as_a_whole_is_told_of_each_partition_without_records() -> None:
+def test_a_response_that_fails_as_a_whole_is_told_of_each_partition_without_records() -> None:
     """Also of those that had records before: their next fetch gets it."""
     failed = Message(error_code=-1, throttle_time_ms=0, session_id=0, responses=[])
     response, _ = old_fetch(fetch_body(0, 0), failed)
     assert [one.error_code for one in response.responses[0].partitions] == [-1, -1]
-    response, _ = old_fetch(fetch_body(0), answer(part(0, batch(0), 9)), failed)
+    response, _ = old_fetch(fetch_body(0), fetch_response(part(0, batch(0), 9)), failed)
     assert [one.error_code for one in response.responses[0].partitions] == [0]
     assert offsets_of(response) == [0]
 
@@ -142,8 +144,8 @@ def test_a_partition_beyond_the_limit_is_left_to_the_next_fetch() -> None:
     for limit, found in ((len(small) + len(large) - 1, [0]), (len(small) + len(large), [0, 1])):
         response, asked = old_fetch(
             fetch_body(0, max_bytes=limit, wait=500),
-            answer(part(0, small, 2)),
-            answer(part(0, large, 2)),
+            fetch_response(part(0, small, 2)),
+            fetch_response(part(0, large, 2)),
             version=3,
         )
         assert (offsets_of(response), len(asked)) == (found, 2)
@@ -154,8 +156,8 @@ def test_a_partition_beyond_the_limit_is_left_to_the_next_fetch() -> None:
 def test_partitions_that_are_read_on_are_asked_for_together() -> None:
     _, asked = old_fetch(
         fetch_body(0, 0),
-        answer(part(0, batch(0), 2), part(1, batch(0), 2)),
-        answer(part(0, batch(1), 2), part(1, batch(1), 2)),
+        fetch_response(part(0, batch(0), 2), part(1, batch(0), 2)),
+        fetch_response(part(0, batch(1), 2), part(1, batch(1), 2)),
     )
     named = [[one.partition for one in body.topics[0].partitions] for body in bodies(asked)]
     assert named == [[0, 1], [0, 1]]
@@ -164,7 +166,7 @@ def test_partitions_that_are_read_on_are_asked_for_together() -> None:
 def test_a_committed_fetch_of_an_old_client_ends_at_the_last_stable_offset() -> None:
     policy = ConversionPolicy(isolation="read_committed")
     steps = fetching.fetch(fetch_body(0), 2, SERVED, lambda _topic: policy)
-    response, asked = drive(steps, answer(part(0, batch(0), end=9, stable=1)))
+    response, asked = drive(steps, fetch_response(part(0, batch(0), end=9, stable=1)))
     assert (offsets_of(response), len(asked)) == ([0], 1)
     assert response.responses[0].partitions[0].high_watermark == 9
 
@@ -176,7 +178,7 @@ def test_a_fetch_is_committed_if_any_of_its_topics_is() -> None:
         body.topics = [Message(topic=name, partitions=body.topics[0].partitions) for name in names]
         steps = fetching.fetch(body, 2, SERVED, policies.__getitem__)
         ends = [Message(topic=name, partitions=[part(0, b"", 0)]) for name in names]
-        _, asked = drive(steps, Message(**{**vars(answer()), "responses": ends}))
+        _, asked = drive(steps, Message(**{**vars(fetch_response()), "responses": ends}))
         assert [one.isolation_level for one in bodies(asked)] == [level]
 
 
@@ -192,14 +194,14 @@ def test_a_fetch_is_committed_if_any_of_its_topics_is() -> None:
 def test_a_fetch_waits_again_only_if_all_it_found_was_nothing_for_the_client(
     other: Message, waits: list[tuple[int, int]]
 ) -> None:
-    first = answer(part(0, skipped(5), 5), other)
-    again = answer(part(0, b"", 5), part(1, b"", 0))
+    first = fetch_response(part(0, skipped(5), 5), other)
+    again = fetch_response(part(0, b"", 5), part(1, b"", 0))
     _, asked = old_fetch(fetch_body(1, 0, wait=500), first, again)
     assert [(one.max_wait_ms, one.min_bytes) for one in bodies(asked)] == waits
 
 
 def test_a_fetch_at_the_end_asks_once() -> None:
-    response, asked = old_fetch(fetch_body(5, wait=500), answer(part(0, b"", 5)))
+    response, asked = old_fetch(fetch_body(5, wait=500), fetch_response(part(0, b"", 5)))
     assert len(asked) == 1
     assert response.responses[0].partitions[0].records == b""
 
@@ -210,7 +212,7 @@ def test_a_session_that_is_left_names_no_partition_to_forget() -> None:
     body.forgotten_topics_data = [Message(topic="t", partitions=[1])]
     policy = ConversionPolicy()
     steps = recoding.fetch(body, 9, SERVED, lambda _topic: policy)
-    _, asked = drive(steps, answer(part(0, batch(0), 1)))
+    _, asked = drive(steps, fetch_response(part(0, batch(0), 1)))
     (sent,) = bodies(asked)
     assert (sent.session_id, sent.session_epoch, sent.forgotten_topics_data) == (0, -1, [])
 
@@ -223,7 +225,9 @@ def skipped(end: int) -> bytes:
 def test_the_rest_of_a_range_is_requested_without_a_wait() -> None:
     body = fetch_body(1, wait=500)
     body.isolation_level = 0
-    _, asked = new_fetch(body, answer(part(0, skipped(5), 6)), answer(part(0, batch(5), 6)))
+    _, asked = new_fetch(
+        body, fetch_response(part(0, skipped(5), 6)), fetch_response(part(0, batch(5), 6))
+    )
     assert [one.max_wait_ms for one in bodies(asked)] == [500, 0]
     assert bodies(asked)[1].topics[0].partitions[0].fetch_offset == 5
 
@@ -231,7 +235,7 @@ def test_the_rest_of_a_range_is_requested_without_a_wait() -> None:
 def test_a_committed_client_is_read_on_for_up_to_the_last_stable_offset() -> None:
     body = fetch_body(1)
     body.isolation_level = 1
-    _, asked = new_fetch(body, answer(part(0, skipped(5), end=9, stable=5)))
+    _, asked = new_fetch(body, fetch_response(part(0, skipped(5), end=9, stable=5)))
     assert len(asked) == 1
 
 
@@ -245,7 +249,7 @@ def test_a_producer_hears_how_long_the_cluster_throttles_it(acks: int) -> None:
 
 
 def test_the_earliest_offset_is_the_start_whatever_the_cluster_finds_for_it() -> None:
-    """Records may have been deleted between the two answers."""
+    """Records may have been deleted between the two responses."""
     one = Message(partition_index=0, timestamp=-2, max_num_offsets=9)
     body = Message(replica_id=-1, topics=[Message(name="t", partitions=[one])])
 

@@ -1,4 +1,5 @@
-"""Answers as they are compared: ids by their tokens, records by what they say, lists in any order.
+"""Responses as they are compared: ids by their tokens, records by what they say, lists in any
+order.
 
 Not here: what may differ all the same (may_differ.py)."""
 
@@ -95,7 +96,7 @@ def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | N
 
 
 def _key(value: Any) -> str:
-    """The subject of an element, if it names one: two answers are compared element by element."""
+    """The subject of an element, if it names one: two responses are compared element by element."""
     if not isinstance(value, dict):
         return ""
     if value.get("name") or value.get("topic"):
@@ -140,7 +141,7 @@ def _records(data: Any, side: int, identities: Identities) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where two answers differ: the names of the fields down to it, and what each has there.
+    """Where two responses differ: the names of the fields down to it, and what each has there.
 
     around: the structures that it is a field of."""
 
@@ -154,7 +155,7 @@ class Place:
 
 
 def differences(kafkas: Any, ours: Any, path: str = "", around: Any = ({}, {})) -> Iterator[Place]:
-    """Every place where two plain answers differ."""
+    """Every place where two plain responses differ."""
     if isinstance(kafkas, dict) and isinstance(ours, dict):
         for name in sorted(kafkas.keys() | ours.keys()):
             at = f"{path}.{name}" if path else name
@@ -167,16 +168,16 @@ def differences(kafkas: Any, ours: Any, path: str = "", around: Any = ({}, {})) 
 
 
 def learn(
-    operation: Operation, answers: tuple[Message, Message], identities: Identities
+    operation: Operation, responses: tuple[Message, Message], identities: Identities
 ) -> dict[str, Any]:
-    """Learns the ids of an answer: of the member, the producer or the session."""
+    """Learns the ids of a response: of the member, the producer or the session."""
     known: dict[str, Any] = {}
-    kafkas, ours = answers
+    kafkas, ours = responses
     if hasattr(kafkas, "unreadable") or hasattr(ours, "unreadable"):
         return known
 
     def both(kind: str, name: str) -> None:
-        values = [vars(one).get(name) for one in answers]
+        values = [vars(one).get(name) for one in responses]
         if all(value not in NOTHING[kind] for value in values):
             known[kind] = identities.learn(kind, *values)
 

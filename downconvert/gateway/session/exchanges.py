@@ -134,6 +134,7 @@ class HangUp:
 Reply: TypeAlias = Forward | Response | Nothing | HangUp
 Result = TypeVar("Result")
 Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
+Checks: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply | None]  # None: none yet
 Asking: TypeAlias = Generator[Ask | Turn, Message, Message]
 Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
 

@@ -30,6 +30,7 @@ from .client_identity import ClientIdentity
 from .exchanges import (
     ASK_API_VERSIONS,
     Ask,
+    Checks,
     Forward,
     HangUp,
     Nothing,
@@ -104,6 +105,21 @@ class Session:
         header = headers.parse(frame)
         self.full_client_id = header.client_id
         self.client_id = (header.client_id or "")[:NAME_MAX]
+        early = yield from self._identify(header, frame, size, now)
+        if early is not None:
+            return early
+        if self._cluster is None:
+            yield from self.identity.admit(now)
+            if self.identity.over_limit:
+                return over_limit(header, self.identity.over_limit)
+            self._take_api_versions((yield ASK_API_VERSIONS))
+        passes = self._versions.passes(header.key, header.version)
+        self._count(header, now, passes)
+        return (yield from self._serve(header, frame, size, now, passes))
+
+    def _identify(self, header: Header, frame: memoryview, size: int, now: float) -> Checks:
+        """The reply to a login, or to a client that has to log in first. None: the client is
+        identified."""
         if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
             self.passed.clear()  # the client's identity or software may change
             self.repeated.clear()
@@ -118,13 +134,14 @@ class Session:
                 if header.api is ApiKey.ApiVersions:
                     return self._versions_before_login(header, frame)
                 return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
-        if self._cluster is None:
-            yield from self.identity.admit(now)
-            if self.identity.over_limit:
-                return over_limit(header, self.identity.over_limit)
-            self._take_api_versions((yield ASK_API_VERSIONS))
-        passes = self._versions.passes(header.key, header.version)
-        self._count(header, now, passes)
+        return None
+
+    def _serve(
+        self, header: Header, frame: memoryview, size: int, now: float, passes: bool
+    ) -> Steps:
+        """Answers, refuses, translates or forwards a request of an identified client.
+
+        `passes`: it can be forwarded in its own version."""
         if header.api is ApiKey.ApiVersions:
             return self._api_versions(header, frame)
         if header.api in replica_ids.SINCE:

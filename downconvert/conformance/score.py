@@ -121,70 +121,79 @@ def judge(
     broker to compact a topic, after all others were judged. `step` is called with the progress.
     ConformanceError: nothing can be judged."""
     cluster = Cluster(host, port, access)
-    plans = [plan for plan in PLANS if not names or plan.name in names]
-    prefix = f"conformance-{secrets.token_hex(4)}"
-    made: list[str] = []
-    skipped: list[str] = []
+    topics = _Topics(cluster, [plan for plan in PLANS if not names or plan.name in names], step)
     left: list[str] = []
     try:
         try:
             if not cluster.offers(ApiKey.Fetch) or not cluster.offers(ApiKey.Produce):
                 raise ConformanceError(f"{host}:{port}: it offers no Fetch, or no Produce")
-            found = _judged(cluster, plans, prefix, made, skipped, cleaner_seconds, step)
+            found = topics.judge(cleaner_seconds)
             if not found:
-                raise ConformanceError(f"{host}:{port}: nothing to judge: {'; '.join(skipped)}")
+                why = "; ".join(topics.skipped)
+                raise ConformanceError(f"{host}:{port}: nothing to judge: {why}")
         finally:  # after Ctrl-C too
-            if made and not keep:
-                left += _left(cluster, prefix, made)
+            if topics.made and not keep:
+                left += topics.delete()
     except ConformanceError as error:
         raise ConformanceError("; ".join((str(error), *left))) from None
     finally:
         cluster.close()
-    return Score(f"{host}:{port}", cluster.offers(ApiKey.Fetch), found, skipped, left)
+    offered = cluster.offers(ApiKey.Fetch)
+    return Score(f"{host}:{port}", offered, found, topics.skipped, left)
 
 
-def _judged(
-    cluster: Cluster,
-    plans: Sequence[Plan],
-    prefix: str,
-    made: list[str],
-    skipped: list[str],
-    cleaner_seconds: float,
-    step: Step,
-) -> list[Case]:
-    """All cases. The names of the topics, and what could not be written, are added to the lists."""
-    found: list[Case] = []
-    later: list[Written] = []  # topics that are being compacted
-    for number, plan in enumerate(sorted(plans, key=lambda plan: not plan.is_compacted)):
-        step(plan.name, number, len(plans))
-        if plan.has_transactions and not cluster.has_transactions:
-            skipped.append(f"{plan.name}: the broker offers no transactions")
-            continue
-        made.append(f"{prefix}-{plan.name}")
+class _Topics:
+    """The topics of a run: they are written, judged and deleted.
+
+    `made`: their names. `skipped`: topics that could not be judged, and why."""
+
+    def __init__(self, cluster: Cluster, plans: Sequence[Plan], step: Step) -> None:
+        self.made: list[str] = []
+        self.skipped: list[str] = []
+        self._cluster = cluster
+        self._plans = sorted(plans, key=lambda plan: not plan.is_compacted)
+        self._step = step
+        self._prefix = f"conformance-{secrets.token_hex(4)}"
+
+    def judge(self, cleaner_seconds: float) -> list[Case]:
+        """All cases. Compacted topics are written first and judged last."""
+        found: list[Case] = []
+        compacted: list[Written] = []
+        for number, plan in enumerate(self._plans):
+            self._step(plan.name, number, len(self._plans))
+            written = self._write(plan)
+            if written is not None and plan.is_compacted:
+                compacted.append(written)
+            elif written is not None:
+                found += self._cases(written, 0)
+        for written in compacted:
+            self._step(written.plan.name, len(self._plans) - 1, len(self._plans))
+            found += self._cases(written, cleaner_seconds)
+        return found
+
+    def delete(self) -> list[str]:
+        """Returns the reason if some are still there."""
         try:
-            written = cluster.write(plan, made[-1])
+            self._cluster.delete(self.made)
+        except ConformanceError as error:
+            return [f"topics {self._prefix}-… are still there: {error}"]
+        return []
+
+    def _write(self, plan: Plan) -> Written | None:
+        """None: it could not be written."""
+        if plan.has_transactions and not self._cluster.has_transactions:
+            self.skipped.append(f"{plan.name}: the broker offers no transactions")
+            return None
+        self.made.append(f"{self._prefix}-{plan.name}")
+        try:
+            return self._cluster.write(plan, self.made[-1])
         except RefusedError as error:
-            skipped.append(f"{plan.name}: {error}")
-            continue
-        if plan.is_compacted:
-            later.append(written)
-        elif why := unlike_its_plan(cluster, written, 0):
-            skipped.append(f"{plan.name}: {why}")
-        else:
-            found += cases(cluster, written)
-    for written in later:
-        step(written.plan.name, len(plans) - 1, len(plans))
-        if why := unlike_its_plan(cluster, written, cleaner_seconds):
-            skipped.append(f"{written.plan.name}: {why}")
-        else:
-            found += cases(cluster, written)
-    return found
+            self.skipped.append(f"{plan.name}: {error}")
+            return None
 
-
-def _left(cluster: Cluster, prefix: str, names: list[str]) -> list[str]:
-    """Deletes topics. Returns the reason if some are still there."""
-    try:
-        cluster.delete(names)
-    except ConformanceError as error:
-        return [f"topics {prefix}-… are still there: {error}"]
-    return []
+    def _cases(self, written: Written, seconds: float) -> list[Case]:
+        """The topic's cases. Empty: its log is not as planned after so many seconds."""
+        if why := unlike_its_plan(self._cluster, written, seconds):
+            self.skipped.append(f"{written.plan.name}: {why}")
+            return []
+        return list(cases(self._cluster, written))

@@ -85,7 +85,9 @@ class Jwks:
         SignatureError."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in KNOWN:
-            raise SignatureError(f"its algorithm is {algorithm!r:.50}")
+            raise SignatureError(
+                f"its algorithm is {algorithm!r:.50}, not one of {', '.join(sorted(KNOWN))}"
+            )
         # No critical header extension is supported.
         if "crit" in header or "b64" in header:
             raise SignatureError("its header has an extension that is not supported (crit or b64)")

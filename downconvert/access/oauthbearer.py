@@ -61,9 +61,9 @@ def parse_first(message: bytes) -> tuple[bytes, str]:
     values = [value for key, _, value in (pair.partition(b"=") for pair in pairs) if key == AUTH]
     bearer = BEARER.fullmatch(values[0].strip()) if len(values) == 1 else None
     if found is None or bearer is None:
-        raise AuthenticationError(INVALID, why=f"what is no message of {OAUTHBEARER}")
+        raise AuthenticationError(INVALID, why=f"the message is not one of {OAUTHBEARER}")
     try:
         acts_as = (found["acts_as"] or b"").decode()
     except UnicodeDecodeError:
-        raise AuthenticationError(INVALID, why=f"what is no message of {OAUTHBEARER}") from None
+        raise AuthenticationError(INVALID, why=f"the message is not one of {OAUTHBEARER}") from None
     return bearer[1], acts_as.replace("=2C", ",").replace("=3D", "=")

@@ -77,14 +77,14 @@ def access_of(settings: Mapping[str, Any], default: Access) -> Access:
 
 def _whole(number: float) -> int:
     if not number.is_integer():
-        raise ConfigError(f"{CONNECTIONS} is a whole number, not {number:g}")
+        raise ConfigError(f"{CONNECTIONS} must be a whole number, not {number:g}")
     return int(number)
 
 
 def _follower_ids(settings: Mapping[str, Any]) -> frozenset[int]:
     found = value_of(list, settings, FOLLOWERS, [])
     if not found or any(type(one) is not int or one < 0 for one in found):
-        raise ConfigError(f"{FOLLOWERS} is a list of brokers' ids: write for example [2, 3]")
+        raise ConfigError(f"{FOLLOWERS} must be a list of brokers' ids: write for example [2, 3]")
     return frozenset(found)
 
 
@@ -156,7 +156,7 @@ def _rule(
         raise ConfigError("clients are tables: write [[clients]] before each")
     check_known("a setting of [[clients]]", table, RULE | RIGHTS | {SUPER_USER} | more_names)
     if not RULE & table.keys():
-        raise ConfigError("a rule of [[clients]] is for a user, a group, a certificate or networks")
+        raise ConfigError("a rule of [[clients]] needs a user, a group, a certificate or networks")
     user, group, certificate = (
         value_of(str, table, name, None) for name in ("user", "group", "certificate")
     )
@@ -209,7 +209,7 @@ def texts_of(settings: Mapping[str, Any], name: str) -> list[str]:
     texts = settings[name]
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise ConfigError(f"{name} is a list of texts")
+        raise ConfigError(f"{name} must be a list of texts")
     parts = [part.strip() for text in texts for part in text.split(",")]
     if not any(parts):
         # An empty list would mean "all", although the operator wanted to restrict.
@@ -221,7 +221,7 @@ def number_of(settings: Mapping[str, Any], name: str) -> Any:
     value = settings[name]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value < inf:
-        raise ConfigError(f"{name} is a number above 0, not {value!r}")
+        raise ConfigError(f"{name} must be a number above 0, not {value!r}")
     return value
 
 

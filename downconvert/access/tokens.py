@@ -202,11 +202,12 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
         if begins_at is not None and begins_at - settings.clock_skew > now:
             raise TokenError(f"{words}: {begins_at - now:.0f} s from now")
     if claims.get("iss") != settings.issuer:
-        raise TokenError(f"its issuer is {claims.get('iss')!r:.100}")
+        raise TokenError(f"its issuer is {claims.get('iss')!r:.100}, not {settings.issuer!r}")
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     if settings.audience and not any(one in audiences for one in settings.audience):
-        raise TokenError(f"its audience is {audience!r:.100}")
+        wanted = " or ".join(map(repr, settings.audience))
+        raise TokenError(f"its audience is {audience!r:.100}, not {wanted}")
     missing = set(settings.scope) - set(_names(claims, settings.scope_claim))
     if missing:
         words = f"its scope does not have {', '.join(sorted(missing))}"

@@ -118,13 +118,14 @@ def _checked(context: click.Context, parameter: click.Parameter, value: Any) -> 
     """A value of the file, converted as on the command line. ValueError, click.BadParameter."""
     is_switch = isinstance(parameter, click.Option) and parameter.is_flag
     if isinstance(value, bool) != is_switch:
-        raise ValueError(f"{value!r} should be " + ("true or false" if is_switch else "no switch"))
+        words = f"{value!r} should be true or false" if is_switch else "needs a value, not a switch"
+        raise ValueError(words)
     if parameter.multiple:
         value = [value] if isinstance(value, str) else value
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise ValueError("is a list of texts")
+            raise ValueError("must be a list of texts")
     elif isinstance(value, list | dict):
-        raise ValueError("is one value")
+        raise ValueError("must be one value, not a list or a table")
     elif isinstance(parameter.type, IntParamType) and isinstance(value, float):
         raise ValueError(f"{value} should be a whole number")
     elif isinstance(parameter.type, StringParamType) and not isinstance(value, str):

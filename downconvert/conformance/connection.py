@@ -12,7 +12,7 @@ from downconvert.gateway.network.sasl import AuthenticationError, authenticate
 from downconvert.gateway.security import Credentials
 from downconvert.protocol.decoder import Cursor, reader
 from downconvert.protocol.encoder import encode
-from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.errors import BadRequestError, name_of
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from records.units import MiB
 
@@ -22,6 +22,11 @@ RESPONSE_MAX: Final = 64 * MiB  # bytes
 CLIENT_ID: Final = "downconvert-conformance"
 _LENGTH: Final = Struct(">i")
 _TLS_ALERT: Final = b"\x15\x03"  # sent by a listener with TLS to a client without [RFC 8446, 5.1]
+
+
+def named(code: int) -> str:
+    """A broker's error code, with its name."""
+    return f"error {code} ({name_of(code)})"
 
 
 class ConformanceError(Exception):
@@ -91,7 +96,9 @@ class Connection:
                 raise ConformanceError(f"{self.name}: it speaks TLS: add --tls or --ca")
             (size,) = _LENGTH.unpack(length)
             if not 4 <= size <= RESPONSE_MAX:
-                raise ConformanceError(f"{self.name}: a response of {size} bytes")
+                raise ConformanceError(
+                    f"{self.name}: a response of {size} bytes; is it a Kafka broker?"
+                )
             cursor = Cursor(memoryview(self._take(size, deadline)))
             # ApiVersions is answered with the oldest header, for clients that do not know newer.
             has_tags = flexible and api is not ApiKey.ApiVersions

@@ -11,7 +11,7 @@ from records.batches.reader import read_batch
 from records.formats import V2
 from records.units import MiB
 
-from .connection import ConformanceError
+from .connection import ConformanceError, named
 from .writing import Cluster, Written
 
 TOPIC_IDS_SINCE: Final = 13
@@ -34,7 +34,7 @@ def fetch(cluster: Cluster, written: Written, version: int, position: int, limit
     response: Any = cluster.at(written.leader).ask(ApiKey.Fetch, version, body)
     if not response.responses or not response.responses[0].partitions:
         raise ConformanceError(
-            f"no response for the partition, error {getattr(response, 'error_code', 0)}"
+            f"no response for the partition, {named(getattr(response, 'error_code', 0))}"
         )
     return response.responses[0].partitions[0]
 
@@ -65,7 +65,7 @@ def _log(cluster: Cluster, written: Written) -> tuple[set[int], int]:
     for _ in written.plan.batches:  # a response may have only one segment
         response = fetch(cluster, written, newest, position, LARGE)
         if response.error_code:
-            raise ConformanceError(f"the log of {written.name}: error {response.error_code}")
+            raise ConformanceError(f"the log of {written.name}: {named(response.error_code)}")
         log = MemoryRecords(bytes(response.records or b""))
         try:
             for header in log.batches():

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from downconvert.protocol.schemas import ApiKey, Message, schema
 
-from .connection import PLAIN, Access, ConformanceError, Connection
+from .connection import PLAIN, Access, ConformanceError, Connection, named
 from .plans import KEPT, Batch, Plan
 
 # The newest versions in use here. Later versions have the same meaning in another form.
@@ -126,7 +126,7 @@ class Cluster:
         left = [one for one in response.responses if one.error_code not in gone]
         if left:
             raise ConformanceError(
-                ", ".join(f"{one.name} (error {one.error_code})" for one in left)
+                ", ".join(f"{one.name} ({named(one.error_code)})" for one in left)
             )
 
     def _ask(self, connection: Connection, api: ApiKey, **fields: object) -> Message:
@@ -260,7 +260,7 @@ def _patiently(ask: Callable[[], tuple[int, _Response | None]], what: str) -> _R
             return response
         if error not in _LATER:
             break
-    raise ConformanceError(f"{what}: error {error}")
+    raise ConformanceError(f"{what}: {named(error)}")
 
 
 def _pauses() -> Iterator[None]:

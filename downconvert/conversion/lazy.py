@@ -123,7 +123,7 @@ class LazyDownConvertRecords:
         """A send of the whole range, or of its first `size_max` bytes. Raises ValueError if that is
         negative."""
         if size_max is not None and size_max < 0:
-            raise ValueError(f"size_max is at least 0, not {size_max}")
+            raise ValueError(f"size_max must be at least 0, not {size_max}")
         return LazyDownConvertSend(
             self._records, self._request, self._plan, size_max, clock=self._clock
         )

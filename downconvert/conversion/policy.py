@@ -73,15 +73,17 @@ class ConversionPolicy:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check(self.chunk_size >= CHUNK_SIZE_MIN, f"chunk_size is at least {CHUNK_SIZE_MIN}")
+        _check(self.chunk_size >= CHUNK_SIZE_MIN, f"chunk_size must be at least {CHUNK_SIZE_MIN}")
         _check(self.size in ("exact", "estimate"), "size is exact or estimate")
-        _check(self.compression_level in ("fast", "kafka"), "compression_level is fast or kafka")
+        _check(
+            self.compression_level in ("fast", "kafka"), "compression_level must be fast or kafka"
+        )
         _check(
             self.isolation in ("read_uncommitted", "read_committed"),
             "isolation is read_uncommitted or read_committed",
         )
         size = self.wrapper_size_max
-        least = f"wrapper_size_max is at least {CHUNK_SIZE_MIN}"
+        least = f"wrapper_size_max must be at least {CHUNK_SIZE_MIN}"
         _check(size is None or size >= CHUNK_SIZE_MIN, least)
         for codec, target_codec in self.recode.items():
             _check_recode(codec, target_codec)

@@ -32,7 +32,7 @@ class Rules:
 
     def __init__(self, policy: ConversionPolicy, to_magic: int) -> None:
         if to_magic not in (V0, V1, V2):
-            raise ValueError(f"to_magic is 0, 1 or 2, not {to_magic}")
+            raise ValueError(f"to_magic must be 0, 1 or 2, not {to_magic}")
         self._policy = policy
         self._to_magic = to_magic
         self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}

@@ -77,7 +77,9 @@ class Advertised:
             return host, inside(node_id)
         port = self.port_first + node_id
         if not 0 < port <= PORT_MAX:
-            raise BadRequestError(f"broker {node_id} would be advertised at port {port}")
+            raise BadRequestError(
+                f"broker {node_id} would be advertised at port {port}: ports are 1 to {PORT_MAX}"
+            )
         return host, port
 
     def node_of(self, name: str) -> int | None:

@@ -253,7 +253,7 @@ def _check_place(settings: Mapping[str, Any]) -> None:
 def _limits(limits: Mapping[str, Any]) -> Limits:
     for name in limits:
         if number_of(limits, name) % 1 and isinstance(LIMITS[name], int):
-            raise ConfigError(f"{name} is a whole number, not {limits[name]}")
+            raise ConfigError(f"{name} must be a whole number, not {limits[name]}")
     return replace(Limits(), **limits)
 
 

@@ -179,7 +179,9 @@ def simulate(
     given = {**settings, "slow": slow, "prometheus": prometheus}
     if has_path_options(given):
         if paths or keep is not None:
-            raise click.UsageError("the topic of --clients and --preset is generated: no PATHS")
+            raise click.UsageError(
+                "the topic of --clients and --preset is generated: leave PATHS out"
+            )
         path = load_options(context, given, workloads)
         name = settings["preset"] or format_clients(path.clients)
         simulate_path(path, name, as_json=as_json, report=report, prometheus=prometheus)
@@ -230,7 +232,7 @@ def _slow(slow: Slow | None) -> int:
     if slow is None:
         return DEFAULT.slow
     if slow.share:
-        raise ValueError("a share of slow consumers is for --clients or --preset")
+        raise ValueError("a share of slow consumers needs --clients or --preset")
     return slow.count
 
 

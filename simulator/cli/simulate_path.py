@@ -102,7 +102,7 @@ def has_path_options(settings: dict[str, Any]) -> bool:
     for name in (*ONLY_HERE, "prometheus"):
         if settings[name] is not None:
             option = "partitions-per-fetch" if name == "per_fetch" else name
-            raise click.UsageError(f"--{option} is for --clients or --preset")
+            raise click.UsageError(f"--{option} needs --clients or --preset")
     return False
 
 
@@ -121,7 +121,7 @@ def load_options(
         if settings[name] is not None
     }
     if len(workloads) > 1:
-        raise click.UsageError("there is one topic, so that --generate is given once")
+        raise click.UsageError("--generate is given once: all clients read one topic")
     try:
         if settings["slow"] is not None:
             given["slow"] = settings["slow"]

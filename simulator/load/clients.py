@@ -145,7 +145,9 @@ class Clients:
         request = client.spec.scan[client.step].request
         client.requested_at = now()
         if client.socket.send(request) != len(request):
-            raise SimulationError("a connection does not take a request")
+            raise SimulationError(
+                f"a connection took only a part of a request of {len(request)} bytes"
+            )
 
     def _receive(self, client: _Client) -> None:
         spec = client.spec

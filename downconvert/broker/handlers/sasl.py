@@ -148,7 +148,7 @@ class _Attempt:
             client.address, proved.name, client.certificate, proved.groups
         )
         if found is None:
-            raise AuthenticationError(f"no rule is for user {proved.name!r:.100}")
+            raise AuthenticationError(f"user {proved.name!r:.100} matches no rule")
         del client.state[STATE]
         client.principal, client.access, client.proved = f"User:{proved.name}", found, proved
 

@@ -181,7 +181,9 @@ class Connection:
                 await self._client.ensure(LENGTH.size, limit)
                 size = LENGTH.unpack_from(self._client.available)[0]
                 if not 0 < size <= limits.request_size:
-                    raise BadRequestError(f"a request of {size} bytes")
+                    raise BadRequestError(
+                        f"a request of {size} bytes: at most {limits.request_size}"
+                    )
                 self._client.consume(LENGTH.size)
                 await self._client.ensure(min(size, PREFIX_SIZE), limit)
                 await self._serve(size, monotonic())

@@ -241,7 +241,11 @@ class Passing:
             size, correlation_id = RESPONSE.unpack_from(data, at)
             stop = at + LENGTH.size + size
             if not CORRELATION.size <= size <= RESPONSE_MAX:
-                self._fail(BadRequestError(f"the cluster claims a response of {size} bytes"))
+                self._fail(
+                    BadRequestError(
+                        f"the cluster claims a response of {size} bytes: at most {RESPONSE_MAX}"
+                    )
+                )
                 break
             if correlation_id != unanswered[0][0]:
                 self._fail(BadRequestError("the cluster answered another request"))

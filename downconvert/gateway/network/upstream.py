@@ -130,7 +130,9 @@ class Upstream:
             self.on_response(self.name, perf_counter() - started, self.api)
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
-            raise BadRequestError(f"the cluster claims a response of {size} bytes")
+            raise BadRequestError(
+                f"the cluster claims a response of {size} bytes: at most {RESPONSE_MAX}"
+            )
         return int(size)
 
     async def _arrived(self, size: int, wait: float = 0.0) -> None:

@@ -133,7 +133,7 @@ class Session:
             if may_log_in or not self.identity.find():
                 if header.api is ApiKey.ApiVersions:
                     return self._versions_before_login(header, frame)
-                return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
+                return HangUp(f"{header.name} of a client that matches no rule", is_login=True)
         return None
 
     def _serve(

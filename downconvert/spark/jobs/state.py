@@ -23,7 +23,7 @@ def state(
     topic = STATE_TOPICS[level]
     logs = chosen(paths, ())
     if not any(log.topic_partition.topic == topic for log in logs):
-        raise JobError(f"{' '.join(paths)}: {topic} is not there")
+        raise JobError(f"{' '.join(paths)}: {topic} is not there; name a log directory that has it")
     return (
         session.read.format(FORMAT)
         .option("level", level)

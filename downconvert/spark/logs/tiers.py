@@ -130,7 +130,9 @@ def _of_aiven(
 ) -> Remote:
     manifest = parts[MANIFEST]
     if manifest.size > MANIFEST_SIZE_MAX:
-        raise CorruptFileError(f"has {manifest.size} bytes", manifest.name)
+        raise CorruptFileError(
+            f"has {manifest.size} bytes; a manifest has at most {MANIFEST_SIZE_MAX}", manifest.name
+        )
     try:
         found = json.loads(manifest.read())
         key = _key(found.get("encryption"), manifest.name, keys)
@@ -174,7 +176,7 @@ def _chunks(index: Mapping[str, Any], is_compressed: bool, key: Key | None) -> C
     size = _integer(index["originalChunkSize"], 1, LOG_SIZE_MAX)
     count = -(-total // size)
     if count > CHUNKS_MAX:
-        raise ValueError(f"{count} chunks")
+        raise ValueError(f"{count} chunks; the most is {CHUNKS_MAX}")
     if (is_compressed or key is not None) and min(size, total) > CHUNK_SIZE_MAX:
         raise ValueError(f"chunks of {size} bytes; the most is {CHUNK_SIZE_MAX}")
     if index["type"] == "fixed":

@@ -34,7 +34,7 @@ class StartingPoint:
         named = _json(text)
         if not isinstance(named, dict) or not all(map(_is_offsets, named.values())):
             raise ValueError(
-                f"{name} is 'earliest', 'latest' or JSON such as "
+                f"{name} must be 'earliest', 'latest' or JSON such as "
                 f'{{"topic":{{"0":23,"1":-2}}}}, not {text[:200]!r}'
             )
         return cls(EARLIEST_OFFSET if name.startswith("starting") else LATEST_OFFSET, named)
@@ -72,7 +72,7 @@ def parse_timestamps(text: str, name: str) -> TopicTimestamps:
     found = _json(text)
     if not isinstance(found, dict) or not all(map(_is_timestamps, found.values())):
         raise ValueError(
-            f'{name} is JSON such as {{"topic":{{"0":1700000000000}}}}, not {text[:200]!r}'
+            f'{name} must be JSON such as {{"topic":{{"0":1700000000000}}}}, not {text[:200]!r}'
         )
     return found
 
@@ -81,7 +81,7 @@ def parse_assigned(text: str, name: str) -> frozenset[tuple[str, int]]:
     """Parses topics and partitions. ValueError names the option, `name`."""
     found = _json(text)
     if not isinstance(found, dict) or not all(map(_is_partitions, found.values())):
-        raise ValueError(f'{name} is JSON such as {{"topic":[0,1]}}, not {text[:200]!r}')
+        raise ValueError(f'{name} must be JSON such as {{"topic":[0,1]}}, not {text[:200]!r}')
     return frozenset((topic, number) for topic, numbers in found.items() for number in numbers)
 
 

@@ -218,7 +218,7 @@ class Options:
                 "give one of assign, topics (subscribe) and topicsPattern (subscribePattern)"
             )
         if self.max_offsets_per_trigger is not None and self.max_bytes_per_trigger is not None:
-            raise ValueError("maxOffsetsPerTrigger or maxBytesPerTrigger, not both")
+            raise ValueError("give maxOffsetsPerTrigger or maxBytesPerTrigger, not both")
         if not streaming and self.starting.names(LATEST):
             raise ValueError("startingOffsets cannot be 'latest' (-1) in a query, only in a stream")
         if self.ending.names(EARLIEST):
@@ -313,7 +313,7 @@ class _Reader:
         for choice in choices:
             if text.lower() == choice.lower():
                 return choice
-        raise ValueError(f"{name} is {' or '.join(choices)}, not {text!r}")
+        raise ValueError(f"{name} must be {' or '.join(choices)}, not {text!r}")
 
     def boolean(self, name: str, *, default: bool) -> bool:
         choices = ("true", "false") if default else ("false", "true")
@@ -324,7 +324,7 @@ class _Reader:
         if text is None:
             return default
         if not re.fullmatch("[0-9]{1,18}", text) or int(text) < minimum:
-            raise ValueError(f"{name} is a number from {minimum} on, not {text!r}")
+            raise ValueError(f"{name} must be a number from {minimum} on, not {text!r}")
         return int(text)
 
     def size(self, name: str, default: Any, *, minimum: int = 1, maximum: int = 2**62) -> Any:
@@ -336,7 +336,8 @@ class _Reader:
         size = int(found[1]) * UNITS[found[2].lower()] if found else 0
         if not minimum <= size <= maximum:
             raise ValueError(
-                f"{name} is a number of bytes from {minimum} to {maximum} (64m, say), not {text!r}"
+                f"{name} must be a number of bytes from {minimum} to {maximum} (64m, say), "
+                f"not {text!r}"
             )
         return size
 
@@ -383,12 +384,14 @@ class _Reader:
         for text in names:
             match = INTEGERS.fullmatch(text)
             if match is None:
-                raise ValueError(f"{name} are numbers and ranges as in 0,3-5, not {text!r}")
+                raise ValueError(f"{name} must be numbers and ranges as in 0,3-5, not {text!r}")
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first:
-                raise ValueError(f"{name}: {text} is empty, {last}-{first} is not")
+                raise ValueError(f"{name}: {text} is empty; write {last}-{first}")
             if last - first > 100_000:
-                raise ValueError(f"{name}: {text} are too many")
+                raise ValueError(
+                    f"{name}: {text} are too many: a range has at most 100,001 numbers"
+                )
             found.update(range(first, last + 1))
         return frozenset(found)
 

@@ -191,7 +191,9 @@ def schema_of(options: Options) -> StructType:
         fields.append(StructField("headers", HEADERS))
     if options.mode is Mode.PERMISSIVE and options.level not in ("count", "split"):
         if options.corrupt_column in {field.name for field in fields}:
-            raise ValueError(f"columnNameOfCorruptRecord: {options.corrupt_column} is taken")
+            raise ValueError(
+                f"columnNameOfCorruptRecord: {options.corrupt_column} is taken; name another column"
+            )
         fields.append(StructField(options.corrupt_column, CORRUPT))
     if options.columns:
         there = {field.name: field for field in fields}

@@ -310,7 +310,7 @@ def test_a_rule_opens_everything_where_deny_is_the_default(tmp_path: Path) -> No
         ('follower_ids = ["2"]', "'follower_ids' is not a setting"),
         ('[[clients]]\nnetworks = "::1"\nfollower_ids = ["2"]', "a list of brokers' ids"),
         ('[[clients]]\nnetworks = "::1"\nsuper_user = true\ntopics = "a"', "leave out topics"),
-        ("[[clients]]\nread_only = true", "is for a user, a group, a certificate or networks"),
+        ("[[clients]]\nread_only = true", "needs a user, a group, a certificate or networks"),
         ("[[clients]]\nuser = 'x'", "needs users_file"),
         ("[[clients]]\nuser = 'x'\nsasl = 'PLAIN'", "'sasl' is not"),
         ("= 1", "access.toml"),

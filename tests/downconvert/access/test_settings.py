@@ -143,19 +143,19 @@ def test_each_right_of_a_rule_replaces_the_listeners_and_no_other(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"connections": 1.5}, "connections is a whole number, not 1.5"),
-        ({"follower_ids": []}, "follower_ids is a list of brokers' ids"),
-        ({"follower_ids": [1, -1]}, "follower_ids is a list of brokers' ids"),
-        ({"follower_ids": [True]}, "follower_ids is a list of brokers' ids"),
-        ({"follower_ids": ["1"]}, "follower_ids is a list of brokers' ids"),
+        ({"connections": 1.5}, "connections must be a whole number, not 1.5"),
+        ({"follower_ids": []}, "follower_ids must be a list of brokers' ids"),
+        ({"follower_ids": [1, -1]}, "follower_ids must be a list of brokers' ids"),
+        ({"follower_ids": [True]}, "follower_ids must be a list of brokers' ids"),
+        ({"follower_ids": ["1"]}, "follower_ids must be a list of brokers' ids"),
         ({"follower_ids": 1}, "follower_ids is 1, which should be a list"),
         ({"networks": ["10.0.0.0/8", "10.300.0.0"]}, "networks: '10.300.0.0' is no network"),
-        ({"topics": ["a", 5]}, "topics is a list of texts"),
+        ({"topics": ["a", 5]}, "topics must be a list of texts"),
         ({"topics": [" ", ","]}, "topics is an empty list"),
         ({"read_only": 1}, "read_only is 1, which should be true or false"),
         ({"deny_by_default": "true"}, "deny_by_default is 'true', which should be true or false"),
         *(
-            ({name: value}, f"{name} is a number above 0, not")
+            ({name: value}, f"{name} must be a number above 0, not")
             for name in sorted(RATES | CLIENT_LIMITS)
             for value in (0, -1, True, "5", None, inf, nan)
         ),
@@ -224,8 +224,8 @@ def test_denying_by_default_is_for_all_rules_or_none() -> None:
 @pytest.mark.parametrize(
     ("table", "settings", "words"),
     [
-        ({}, {}, "a rule of [[clients]] is for a user, a group, a certificate or networks"),
-        ({"topics": "a"}, {}, "a rule of [[clients]] is for a user"),
+        ({}, {}, "a rule of [[clients]] needs a user, a group, a certificate or networks"),
+        ({"topics": "a"}, {}, "a rule of [[clients]] needs a user"),
         ({"user": "u"}, {}, "a rule for user 'u' needs users_file or [oauth]"),
         ({"group": "u"}, {"oauth": True}, "a rule for group 'u' needs groups_claim under [oauth]"),
         ({"group": "u"}, {}, "a rule for group 'u' needs groups_claim under [oauth]"),
@@ -303,9 +303,9 @@ def test_conditions_for_tokens_are_those_of_their_table(tmp_path: Path) -> None:
     [
         ({"jwks": "/no/such/file"}, "No such file"),
         ({"issuer": 5}, "issuer is 5, which should be a text"),
-        ({"scope": 5}, "scope is a list of texts"),
-        ({"renew_seconds": "8"}, "renew_seconds is a number above 0"),
-        ({"clock_skew": 0}, "clock_skew is a number above 0"),
+        ({"scope": 5}, "scope must be a list of texts"),
+        ({"renew_seconds": "8"}, "renew_seconds must be a number above 0"),
+        ({"clock_skew": 0}, "clock_skew must be a number above 0"),
         ({"issuers": "i"}, "'issuers' is not a setting of [oauth]; is issuer meant?"),
     ],
 )

@@ -54,8 +54,8 @@ FILES = [
     ("isolation = 5", "isolation is read_uncommitted or read_committed (line 2: isolation = 5)"),
     ("users_file = 'missing'", "users_file: missing: No such file or directory (line 2"),
     ("[clients]\nuser = 'a'", "clients is one table: write [[clients]] instead of [clients] (line"),
-    ("[limits]\nconnections = 1.5", "connections is a whole number, not 1.5 (line 3"),
-    ("[limits]\nidle_timeout = nan", "idle_timeout is a number above 0, not nan (line 3"),
+    ("[limits]\nconnections = 1.5", "connections must be a whole number, not 1.5 (line 3"),
+    ("[limits]\nidle_timeout = nan", "idle_timeout must be a number above 0, not nan (line 3"),
 ]
 
 

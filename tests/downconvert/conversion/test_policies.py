@@ -37,7 +37,7 @@ def test_a_line_is_a_policy(text: str, policy: ConversionPolicy) -> None:
         ("strict", "'strict' is no policy"),
         ("kafka,fast", "'fast' is not one of chunk_size, size"),
         ("kafka,colour=red", "'colour=red' is not one of chunk_size, size"),
-        ("chunk_size=1", "chunk_size is at least"),
+        ("chunk_size=1", "chunk_size must be at least"),
         ("chunk_size=big", "chunk_size: 'big' is no size"),
         ("size=exactly", "size is exact or estimate"),
         ("trim_compressed=maybe", "trim_compressed: 'maybe' is neither yes nor no"),

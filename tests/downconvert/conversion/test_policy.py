@@ -83,11 +83,11 @@ def test_a_rule_for_one_format_overrides_the_rule_for_all():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"chunk_size": 1}, "chunk_size is at least"),
+        ({"chunk_size": 1}, "chunk_size must be at least"),
         ({"size": "roughly"}, "size is exact or estimate"),
-        ({"compression_level": "none"}, "compression_level is fast or kafka"),
+        ({"compression_level": "none"}, "compression_level must be fast or kafka"),
         ({"isolation": "serializable"}, "isolation is"),
-        ({"wrapper_size_max": 100}, "wrapper_size_max is at least 128"),
+        ({"wrapper_size_max": 100}, "wrapper_size_max must be at least 128"),
         ({"recode": {"brotli": "gzip"}}, "'brotli' is not gzip, snappy, lz4 or zstd"),
         ({"recode": {"lz4:magic2": "gzip"}}, "'lz4:magic2' is not"),
         ({"recode": {"none": "gzip"}}, "'none' is not gzip"),

@@ -71,8 +71,11 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ({"bootstrap": "k:1", "cluster": {"tsl": True}}, "'tsl' is not a setting of .cluster."),
         ({"bootstrap": "k:1", "limits": {"connections": 0}}, "above 0"),
         ({"bootstrap": "k:1", "limits": {"connections": "many"}}, "above 0"),
-        ({"bootstrap": "k:1", "connections": 1.5}, "connections is a whole number, not 1.5"),
-        ({"bootstrap": "k:1", "request_percentage": 0}, "request_percentage is a number above 0"),
+        ({"bootstrap": "k:1", "connections": 1.5}, "connections must be a whole number, not 1.5"),
+        (
+            {"bootstrap": "k:1", "request_percentage": 0},
+            "request_percentage must be a number above 0",
+        ),
         ({"bootstrap": "k:1", "read_only": "yes"}, "should be true or false"),
         ({"bootstrap": [1]}, "list of texts"),
         ({"bootstrap": "k:1", "networks": ["10.0/8"]}, "no network"),
@@ -152,7 +155,7 @@ def test_rules_for_clients_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({}, "is for a user, a group, a certificate or networks"),
+        ({}, "needs a user, a group, a certificate or networks"),
         ({"user": "a"}, "needs users_file or [oauth]"),
         ({"group": "a"}, "needs groups_claim"),
         ({"certificate": "a"}, "needs client_ca"),
@@ -192,7 +195,7 @@ OAUTH = {"jwks": "/no/such/file", "issuer": "i", "audience": "a"}
         ({"oauth": OAUTH}, "jwks of .oauth., /no/such/file: No such file"),
         ({"oauth": OAUTH | {"jwks": __file__}}, "is no JSON"),
         ({"oauth": OAUTH | {"audience": []}}, "audience is an empty list"),
-        ({"oauth": OAUTH | {"clock_skew": "5"}}, "clock_skew is a number"),
+        ({"oauth": OAUTH | {"clock_skew": "5"}}, "clock_skew must be a number"),
         ({"oauth": OAUTH | {"keys": "x"}}, "'keys' is not a setting of"),
         ({"oauth": OAUTH | {"jwks": "https://a/", "ca_file": "/no/file"}}, "ca_file of .oauth."),
     ],
@@ -218,7 +221,7 @@ WHOLE_LIMITS = [
 def test_times_may_be_parts_of_a_second_and_sizes_and_counts_are_whole(name: str) -> None:
     settings = {"bootstrap": "k:1", "limits": {name: 0.5}}
     if name in WHOLE_LIMITS:
-        with pytest.raises(ConfigError, match=f"{name} is a whole number, not 0.5"):
+        with pytest.raises(ConfigError, match=f"{name} must be a whole number, not 0.5"):
             build(settings, {})
     else:
         assert getattr(build(settings, {}).limits, name) == 0.5

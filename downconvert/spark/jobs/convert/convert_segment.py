@@ -237,7 +237,9 @@ def _verified(
 ) -> tuple[Verified, int]:
     if done.is_copy:
         if not is_copy(source, target):
-            raise VerificationError(f"{target.name} is not the copy that it should be")
+            raise VerificationError(
+                f"{target.name} should be a copy of {source.name}, and has other bytes"
+            )
         return "copy", -1
     left_out = aborted if settings.isolation == "read_committed" else []
     return compare(source, target, settings.to_magic, left_out, settings.record_size_max)

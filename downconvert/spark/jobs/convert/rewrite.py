@@ -47,7 +47,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.to_magic not in (0, 1, 2):
-            raise ValueError(f"to_magic is 0, 1 or 2, not {self.to_magic}")
+            raise ValueError(f"to_magic must be 0, 1 or 2, not {self.to_magic}")
 
     def __str__(self) -> str:
         """Everything that determines the resulting bytes."""

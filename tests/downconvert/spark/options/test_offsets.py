@@ -64,7 +64,7 @@ TEXTS: Final = ("", "x", "{", "[]", "5", "null", '"earliest"', "[" * 100_000, '{
     ids=lambda text: text[:30],
 )
 def test_anything_else_is_refused_by_the_options_name(text: str) -> None:
-    words = "^endingOffsets is 'earliest', 'latest' or JSON such as .*, not "
+    words = "^endingOffsets must be 'earliest', 'latest' or JSON such as .*, not "
     with pytest.raises(ValueError, match=words) as caught:
         starting(text, "endingOffsets")
     assert len(str(caught.value)) < 350
@@ -86,7 +86,9 @@ def test_timestamps_are_of_a_topic_and_a_partition(time: int) -> None:
     ids=lambda text: text[:30],
 )
 def test_a_wrong_timestamp_is_refused_by_the_options_name(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^endingOffsetsByTimestamp is JSON such as") as caught:
+    with pytest.raises(
+        ValueError, match=r"^endingOffsetsByTimestamp must be JSON such as"
+    ) as caught:
         parse_timestamps(text, "endingOffsetsByTimestamp")
     assert len(str(caught.value)) < 300
 
@@ -107,7 +109,7 @@ def test_assigned_partitions_are_those_of_each_topic() -> None:
     ids=lambda text: text[:30],
 )
 def test_a_wrong_partition_is_refused_by_the_options_name(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^assign is JSON such as") as caught:
+    with pytest.raises(ValueError, match=r"^assign must be JSON such as") as caught:
         parse_assigned(text, "assign")
     assert len(str(caught.value)) < 300
 

@@ -218,5 +218,5 @@ def test_settings_that_make_the_same_bytes_have_the_same_text() -> None:
 
 @pytest.mark.parametrize("magic", [-1, 3])
 def test_there_is_no_other_format(magic: int) -> None:
-    with pytest.raises(ValueError, match=f"to_magic is 0, 1 or 2, not {magic}"):
+    with pytest.raises(ValueError, match=f"to_magic must be 0, 1 or 2, not {magic}"):
         Settings(to_magic=magic)

@@ -103,7 +103,7 @@ operations = st.one_of(
     data=raw.logs() | raw.records().map(b"".join) | raw.entries(),
     called=st.lists(operations, max_size=12),
 )
-def test_both_response_any_calls_in_any_order_the_same(
+def test_both_answer_any_calls_in_any_order_the_same(
     twin: ModuleType, made: Any, data: bytes, called: list[Any]
 ) -> None:
     def responses(kernel: ModuleType) -> list[Any]:

@@ -48,6 +48,6 @@ def test_an_empty_line_means_all_defaults() -> None:
         ("segment=3GiB", "segment is 4KiB to"),
     ],
 )
-def test_a_wrong_line_is_refused_with_the_right_form(line: str, words: str) -> None:
+def test_a_wrong_workload_is_an_error_that_shows_the_right_form(line: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Workload.parse(line)

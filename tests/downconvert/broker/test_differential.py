@@ -305,7 +305,7 @@ def test_limits_of_a_whole_response_are_kept_the_same_way(pair: Pair) -> None:
         assert ours == kafka
 
 
-def test_a_session_responses_the_same_partitions_all_along(pair: Pair) -> None:
+def test_a_session_has_the_same_responses_as_kafkas(pair: Pair) -> None:
     """Each broker has a session of its own; both see the same requests."""
     said = [session(ask_one, pair) for ask_one in (pair.kafka, pair.ours)]
     assert said[0] == said[1]

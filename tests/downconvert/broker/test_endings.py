@@ -4,7 +4,7 @@ from downconvert.broker.endings import End
 from downconvert.gateway.figures import End as EndAtGateway
 
 
-def test_the_labels_stay_as_they_are() -> None:
+def test_the_labels_of_ends_stay_the_same() -> None:
     assert [(one.name, str(one)) for one in End] == [
         ("CLIENT", "client_closed"),
         ("TIMEOUT", "timed_out"),

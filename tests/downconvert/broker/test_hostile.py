@@ -34,14 +34,16 @@ def test_requests_are_answered_or_end_their_connection(tmp_path: Path, writable:
         Access(written_topics=("a*",), transactional_ids=("x",)),
     ],
 )
-def test_so_are_those_of_clients_that_may_not_do_everything(tmp_path: Path, access: Access) -> None:
+def test_damaged_requests_of_limited_clients_are_answered_or_end_the_connection(
+    tmp_path: Path, access: Access
+) -> None:
     with hostile_broker(tmp_path, writable=True) as broker:
         broker.guard = guard_of(None, access)
         seen = {attempt(broker, SEED, number, number / 100) for number in range(MUTANTS)}
     assert {"answered", "BadRequestError"} <= seen
 
 
-def test_so_are_those_of_users_and_nobody_is_told_what_is_for_others(tmp_path: Path) -> None:
+def test_damaged_requests_of_users_show_them_nothing_of_others(tmp_path: Path) -> None:
     with guarded_broker(tmp_path) as broker:
         seen = {
             attempt_as_somebody(broker, SEED, number, number / 100) for number in range(MUTANTS)

@@ -177,7 +177,7 @@ def test_a_client_that_has_gone_is_forgotten() -> None:
     assert not waiter.completed
 
 
-def test_a_defect_in_a_look_is_that_of_its_exchange(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_in_a_check_ends_its_own_exchange(caplog: pytest.LogCaptureFixture) -> None:
     class Bad(Waiter):
         def is_due(self) -> bool:
             if self.due:

@@ -144,7 +144,7 @@ def test_stopping_finishes_open_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_stopping_responses_waiting_requests(version: int, tmp_path: Path) -> None:
+def test_stopping_answers_waiting_requests(version: int, tmp_path: Path) -> None:
     limits = Limits(stop=SECONDS)
     with serving(tmp_path, limits=limits) as server, Talk(server.address) as talk:
         talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=1_000))

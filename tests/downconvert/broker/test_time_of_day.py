@@ -19,7 +19,7 @@ from .writable import writable_broker
 NOW, HOUR = 1_700_000_000.0, 3600.0
 
 
-def test_it_is_ahead_of_the_brokers_clock_or_behind_it() -> None:
+def test_the_time_of_day_may_be_before_or_after_the_brokers_clock() -> None:
     day = TimeOfDay()
     assert (day.at(NOW), day.ms(NOW)) == (NOW, NOW * 1000)
     day.shift = -HOUR

@@ -37,7 +37,9 @@ def secure(tmp_path: Path, certificate: tuple[Path, Path]) -> Iterator[Server]:
         yield running
 
 
-def test_tls_carries_the_same(secure: Server, certificate: tuple[Path, Path]) -> None:
+def test_requests_over_tls_are_answered_like_others(
+    secure: Server, certificate: tuple[Path, Path]
+) -> None:
     context = ssl.create_default_context(cafile=certificate[0])
     with Talk(secure.address, context) as talk:
         for version in (2, 4):

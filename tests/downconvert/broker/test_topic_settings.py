@@ -104,7 +104,7 @@ def test_each_release_writes_its_format(version: str, magic: int) -> None:
         ("remote.log.copy.disable", ("true", "false")),
     ],
 )
-def test_valid_values_of_settings(name: str, values: tuple[str, ...]) -> None:
+def test_valid_values_of_settings_are_accepted(name: str, values: tuple[str, ...]) -> None:
     for value in values:
         assert check({name: value}) == {name: value}
 
@@ -173,7 +173,7 @@ def test_a_value_is_shown_as_java_shows_it(name: str, value: str, shown: str) ->
         ("retention.ms", None),
     ],
 )
-def test_invalid_values_of_settings(name: str, value: str | None) -> None:
+def test_invalid_values_of_settings_are_refused(name: str, value: str | None) -> None:
     with pytest.raises(ApiError, match=r".*\S"):
         check({name: value})
 

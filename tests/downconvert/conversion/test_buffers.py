@@ -19,7 +19,7 @@ def kept(size: int) -> int:
     return len(released & {id(buffer) for buffer in taken})
 
 
-def test_so_many_of_a_size_are_kept_and_no_more() -> None:
+def test_a_limited_number_of_buffers_of_each_size_is_kept() -> None:
     assert kept(SIZE) == SPARES_MAX
     assert kept(SIZE + 1) == SPARES_MAX
 

@@ -142,7 +142,7 @@ def test_a_conversion_that_has_ended_stays_at_its_end():
     assert list(conversion) == []
 
 
-def test_an_error_does_not_grow():
+def test_an_error_that_is_raised_again_has_no_longer_traceback():
     def depth(error):
         frames, traceback = 0, error.__traceback__
         while traceback is not None:

@@ -168,7 +168,7 @@ def test_plain_messages_before_and_after_are_in_the_response():
     assert LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
 
 
-def test_plain_messages_before_are_not_counted():
+def test_plain_messages_before_recompressed_ones_are_not_counted():
     plain = b"".join(batch(100 * n, Codec.NONE) for n in range(20))
     written, _ = response(plain + log_of(*[0.5] * 30))
     assert len(written) >= len(eager_of(plain)) + plan.ENOUGH

@@ -27,7 +27,7 @@ pytestmark = RUNS_ONCE
         ),
     ],
 )
-def test_a_line_is_a_policy(text: str, policy: ConversionPolicy) -> None:
+def test_a_policy_is_parsed_from_a_line(text: str, policy: ConversionPolicy) -> None:
     assert parse_policy(text) == policy
 
 
@@ -45,6 +45,6 @@ def test_a_line_is_a_policy(text: str, policy: ConversionPolicy) -> None:
         ("recode=zstd:lzma", "recode: 'lzma' is not none, gzip"),
     ],
 )
-def test_a_wrong_line_is_refused_with_the_right_form(text: str, words: str) -> None:
+def test_a_wrong_policy_is_an_error_that_shows_the_right_form(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_policy(text)

@@ -94,7 +94,7 @@ def test_codecs_that_are_not_named_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_it_does_not_matter_how_much_the_channel_takes(step: int) -> None:
+def test_the_bytes_do_not_depend_on_how_much_the_channel_takes(step: int) -> None:
     data = batch(0) + batch(1, 2, 3, codec=Codec.ZSTD, size=500) + batch(4)
     lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
     assert sent(lazy, step) == sent(lazy)

@@ -19,7 +19,7 @@ def test_aborted_transactions_are_for_a_policy_that_leaves_them_out(call):
     call(NOTHING, 1, 0, ConversionPolicy(isolation="read_committed"), aborted=iter(ABORTED))
 
 
-def test_a_request_keeps_them():
+def test_a_request_keeps_its_aborted_transactions():
     policy = ConversionPolicy(isolation="read_committed")
     assert Request.of(1, 9, policy, iter(ABORTED)).aborted == tuple(ABORTED)
     assert Request.of(1, 9, policy, ()) == Request(1, 9, policy)

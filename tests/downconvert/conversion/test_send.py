@@ -140,7 +140,7 @@ def test_the_filler_of_an_estimate_is_counted():
     assert send.stats.filler_bytes == len(one) - 36
 
 
-def test_temporary_bytes_are_kafkas():
+def test_temporary_bytes_equal_kafkas():
     batch = bytes.fromhex(
         "000000000000000a00000052ffffffff02a6a65d320000000000030000000000000064000000000000006"
         "5ffffffffffffffffffffffffffff0000000314000000046b31047631001800020401047632020268027810"

@@ -45,7 +45,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @given(
     segments(), st.sampled_from([0, 1]), st.integers(-1, 40), st.integers(0, 2**32), st.booleans()
 )
-def test_a_small_range_is_what_is_converted_eagerly(
+def test_a_small_range_equals_its_eager_conversion(
     log: Segment, to_magic: int, offset: int, seed: int, is_damaged: bool
 ) -> None:
     data = log.data

@@ -38,7 +38,7 @@ def test_a_wrong_pattern_is_an_error(text: str) -> None:
         Advertised.parse(text)
 
 
-def test_a_port_that_there_is_not_is_an_error() -> None:
+def test_an_advertised_port_above_65535_is_an_error() -> None:
     with pytest.raises(BadRequestError, match="70007"):
         Advertised("a", port_first=70_000).address(7, inside)
 

@@ -67,7 +67,7 @@ def with_limit(name: str, by: int = 1) -> GatewayConfig:
     return replace(FORMER, limits=limits)
 
 
-def test_every_setting_is_here() -> None:
+def test_the_examples_change_every_setting() -> None:
     assert LATER.keys() | {"limits"} == {one.name for one in fields(GatewayConfig)}
     assert all(getattr(FORMER, name) != value for name, (value, _) in LATER.items())
 

@@ -45,7 +45,7 @@ def test_the_first_rule_that_fits_decides(
         assert found.credentials == CREDENTIALS
 
 
-def test_without_rules_who_is_known_has_the_listeners_own_rights() -> None:
+def test_without_rules_a_user_has_the_rights_of_the_listener() -> None:
     users = Identities(users=Users({"a": "b"}))
     found = users.find(DEFAULT, "10.0.0.1", "a")
     assert found is not None

@@ -107,7 +107,7 @@ def test_no_line_begins_with_what_a_client_has_sent(address: Address) -> None:
     assert len(asked) > 300
 
 
-def test_nor_with_what_one_has_sent_to_log_in(guarded: Address) -> None:
+def test_no_line_begins_with_what_a_client_has_sent_to_log_in(guarded: Address) -> None:
     with logged() as shown:
         for version, mechanism, token in forging_logins():
             body = Message(mechanism=mechanism)

@@ -101,7 +101,7 @@ def found() -> Samples:
     return samples({ONLY: FIGURES})
 
 
-def test_numbers_of_the_gateway_are_their_own(found: Samples) -> None:
+def test_each_figure_of_the_gateway_has_its_own_metric(found: Samples) -> None:
     expected = {
         "processes": 2,
         "restarted_processes_total": 4,

@@ -145,7 +145,7 @@ def test_requests_that_are_not_understood_are_refused(key: int) -> None:
     assert isinstance(end.value.value, HangUp)
 
 
-def test_the_rest_of_a_request_still_works() -> None:
+def test_the_allowed_part_of_a_request_is_kept() -> None:
     topics = [
         Message(name=name, partitions=[Message(partition_index=3)]) for name in (FORBIDDEN, ALLOWED)
     ]

@@ -51,7 +51,7 @@ def children(running: Processes) -> list[int]:
     return [child.process.pid or 0 for child in running.children]
 
 
-def test_all_of_them_serve_and_are_counted_as_one(several: Processes) -> None:
+def test_all_processes_serve_and_are_counted_as_one(several: Processes) -> None:
     clients = []
     for _ in range(40):
         clients.append(Wire(several.address))
@@ -96,7 +96,7 @@ def counted(several: Processes) -> tuple[int, int]:
     return requests, sum(figures.latencies["Metadata"].counts)
 
 
-def test_one_that_dies_is_started_again_and_stays_counted(several: Processes) -> None:
+def test_a_process_that_dies_is_restarted_and_stays_counted(several: Processes) -> None:
     asked(several, 20)
     wait_for(lambda: several.figures().ends["client_closed"] == 20)
     wait_for(lambda: counted(several) == (20, 20))
@@ -116,7 +116,7 @@ def test_one_that_dies_is_started_again_and_stays_counted(several: Processes) ->
     assert sum(one.resident_bytes for one in figures.each.values()) == figures.resident_bytes
 
 
-def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
+def test_a_silent_process_stays_counted_and_its_late_response_is_dropped(
     several: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked(several, 20)
@@ -137,7 +137,7 @@ def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
     assert several.figures().processes == 2
 
 
-def test_one_that_cannot_serve_says_why_to_its_parent(
+def test_a_process_that_cannot_serve_tells_its_parent_why(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -162,7 +162,7 @@ def test_a_port_that_is_taken_is_an_error(several: Processes) -> None:
         Processes(config, 2).start()
 
 
-def test_limits_are_for_all_of_them(several: Processes) -> None:
+def test_limits_are_shared_by_all_processes(several: Processes) -> None:
     limits = Limits(connections=2)
     several.reload(replace(several.config, limits=limits))
     clients = [Wire(several.address) for _ in range(10)]
@@ -179,7 +179,7 @@ def test_limits_are_for_all_of_them(several: Processes) -> None:
         client.socket.close()
 
 
-def test_a_rate_is_for_all_of_them(several: Processes) -> None:
+def test_a_rate_is_shared_by_all_processes(several: Processes) -> None:
     """A client that connects again and again is told by whichever answers what it owes to all."""
     several.reload(replace(several.config, access=Access(producer_byte_rate=1.0)))
     body, throttled = produce_body(message_set(0, b"a")), list[int]()

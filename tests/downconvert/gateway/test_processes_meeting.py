@@ -57,7 +57,7 @@ def while_replaced(children: Children, does: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("dead", [0, 1])
-def test_one_that_is_dead_gets_new_settings_when_it_is_started_again(
+def test_a_restarted_process_gets_settings_that_changed_meanwhile(
     children: Children, monkeypatch: pytest.MonkeyPatch, dead: int
 ) -> None:
     monkeypatch.setattr(processes, "RESTART_SECONDS", 2 * A_MOMENT)
@@ -70,7 +70,7 @@ def test_one_that_is_dead_gets_new_settings_when_it_is_started_again(
         assert settings(children.started[1 - dead]).access == LATER.access
 
 
-def test_one_that_is_being_started_gets_settings_that_change_meanwhile(
+def test_a_starting_process_gets_settings_that_change_meanwhile(
     children: Children,
 ) -> None:
     with Processes(CONFIG, 2) as running:
@@ -78,14 +78,14 @@ def test_one_that_is_being_started_gets_settings_that_change_meanwhile(
         assert [settings(one).access for one in children.started[1:]] == [LATER.access] * 2
 
 
-def test_one_that_is_being_started_is_stopped_with_the_others(children: Children) -> None:
+def test_a_starting_process_is_stopped_with_the_others(children: Children) -> None:
     running = Processes(CONFIG, 2)
     running.start()
     while_replaced(children, running.stop)
     assert not any(child.is_alive() for child in children.started)
 
 
-def test_those_that_have_started_are_stopped_if_another_cannot_be(children: Children) -> None:
+def test_started_processes_are_stopped_if_another_cannot_start(children: Children) -> None:
     def prepare(child: Child) -> None:
         if child.number == 1:
             raise OSError("no more processes")
@@ -105,7 +105,7 @@ def test_settings_that_no_process_takes_stay_as_they_were(children: Children) ->
         assert running.config == CONFIG
 
 
-def test_settings_that_one_has_taken_apply_though_another_refuses_them(
+def test_settings_that_one_process_accepts_apply(
     children: Children, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file has changed between the two."""
@@ -116,7 +116,7 @@ def test_settings_that_one_has_taken_apply_though_another_refuses_them(
     assert "process 77 has not accepted the settings: half a certificate" in caplog.text
 
 
-def test_why_one_cannot_serve_is_no_response_about_new_settings(
+def test_the_failure_of_a_process_is_not_its_response_to_new_settings(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new settings may be what it needs."""
@@ -200,7 +200,7 @@ def test_a_child_blocks_no_signals_once_it_ignores_them(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("unread", [0, 1])
-def test_one_that_dies_before_it_answers_is_named(children: Children, unread: int) -> None:
+def test_a_process_that_dies_before_its_response_is_named(children: Children, unread: int) -> None:
     """The system reports the end of one that has not read its last question in another way."""
 
     def prepare(child: Child) -> None:

@@ -41,7 +41,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
             tls_context(security)
 
 
-def test_a_mechanism_that_there_is_not_is_named_with_those_that_there_are() -> None:
+def test_an_unknown_mechanism_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="SASL mechanism 'GSSAPI' is not known: use one of PLAIN"):
         Credentials(mechanism="GSSAPI")
 

@@ -31,7 +31,7 @@ connections = 5
 """
 
 
-def test_a_file_says_everything(tmp_path: Path) -> None:
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "gateway.toml"
     path.write_text(FILE)
     config = build(load(path), {SECRET_VARIABLE: "s3cret"})
@@ -49,7 +49,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     assert "s3cret" not in repr(config)
 
 
-def test_blanks_around_names_are_none_of_them() -> None:
+def test_blanks_around_names_are_stripped() -> None:
     config = build({"bootstrap": "k:1", "topics": "zz*, g1", "groups": [" a ", "b,c "]}, {})
     assert config.access.topics == ("zz*", "g1")
     assert config.access.groups == ("a", "b", "c")
@@ -200,9 +200,7 @@ OAUTH = {"jwks": "/no/such/file", "issuer": "i", "audience": "a"}
         ({"oauth": OAUTH | {"jwks": "https://a/", "ca_file": "/no/file"}}, "ca_file of .oauth."),
     ],
 )
-def test_identities_that_cannot_be_had_are_an_error(
-    settings: dict[str, object], words: str
-) -> None:
+def test_invalid_settings_of_identities_are_errors(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build({"bootstrap": "a:1", **settings}, {})
 

@@ -136,7 +136,7 @@ def test_ledgers_place_names_by_secrets_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "x" * 100_000])
-def test_any_name_will_do(name: str) -> None:
+def test_an_entry_may_have_any_name(name: str) -> None:
     ledger = SharedLedger()
     count(ledger, name)
     assert kept(ledger, name) == Entry(1.0, 1)

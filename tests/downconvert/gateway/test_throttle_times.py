@@ -60,7 +60,9 @@ def fetches(topic: str) -> Message:
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 8, 11, 12])
-def test_a_fetch_is_told_for_how_long_it_is_not_read_from(gateways: Gateways, version: int) -> None:
+def test_a_fetch_above_its_rate_has_the_throttle_time_in_its_response(
+    gateways: Gateways, version: int
+) -> None:
     """Converted or passed on, with a header that is flexible or not."""
     before = gateways.limited.figures().throttled.get("Fetch", 0.0)
     limited, free = responses(gateways, ApiKey.Fetch, version, fetches("u"))
@@ -75,7 +77,9 @@ def test_a_fetch_is_told_for_how_long_it_is_not_read_from(gateways: Gateways, ve
     assert len(free) > SIZE
 
 
-def test_a_fetch_that_cannot_be_told_is_answered_as_ever(gateways: Gateways) -> None:
+def test_a_fetch_version_without_a_throttle_time_has_an_unchanged_response(
+    gateways: Gateways,
+) -> None:
     limited, free = responses(gateways, ApiKey.Fetch, 0, fetches("u"))
     assert limited == free
 
@@ -89,7 +93,7 @@ def test_a_muted_client_that_leaves_is_no_longer_counted(gateways: Gateways) -> 
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 8, 9])
-def test_a_produce_is_told_for_how_long_it_is_not_read_from(
+def test_a_produce_above_its_rate_has_the_throttle_time_in_its_response(
     gateways: Gateways, version: int
 ) -> None:
     records = message_set({1: 0, 2: 1}.get(version, 2), b"v" * 5000)

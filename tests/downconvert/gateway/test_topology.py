@@ -21,7 +21,7 @@ def test_a_brokers_port_depends_on_its_id_only() -> None:
     assert Ports(9093, {7: 19_000}).of(7) == 19_000
 
 
-def test_a_port_that_there_is_not_says_what_to_do() -> None:
+def test_a_port_above_65535_is_an_error_that_names_the_option() -> None:
     with pytest.raises(BadRequestError, match="--node-port"):
         Ports(9093, {}).of(60_000)
 
@@ -53,7 +53,7 @@ def test_brokers_come_and_go() -> None:
     assert there.addresses(1) == ()
 
 
-def test_a_broker_that_knows_of_none_is_not_believed() -> None:
+def test_an_empty_list_of_brokers_does_not_replace_the_known_ones() -> None:
     there = topology()
     there.set_brokers(brokers(1))
     there.set_brokers([])
@@ -66,7 +66,7 @@ def test_new_connections_go_to_any_broker() -> None:
     assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
 
 
-def test_those_that_failed_last_are_tried_last() -> None:
+def test_addresses_that_failed_last_are_tried_last() -> None:
     there = topology()
     there.set_brokers(brokers(1))
     assert there.set_failed(SEED, has_failed=True)
@@ -133,7 +133,7 @@ def test_a_coordinator_is_one_of_the_gateways_addresses(version: int) -> None:
     assert (found.host, found.port) == ("gw", 9098)
 
 
-def test_no_coordinator_stays_none() -> None:
+def test_an_absent_coordinator_stays_absent() -> None:
     response = Message(coordinators=[], node_id=-1, host="", port=-1)
     topology().rewrite(ApiKey.FindCoordinator, 0, response, Advertised("gw"))
     assert (response.host, response.port) == ("", -1)

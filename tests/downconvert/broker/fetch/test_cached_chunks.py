@@ -97,9 +97,7 @@ def test_memory_is_given_back_with_the_last_user_of_a_chunk(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_cache_does_as_a_list_of_chunks_and_one_of_first_clients(
-    tmp_path: Path, seed: int
-) -> None:
+def test_the_cache_agrees_with_a_simple_model(tmp_path: Path, seed: int) -> None:
     """The model: each entry has its last use, counted in bytes that all clients have fetched."""
     random, logs = Random(seed), logs_of(tmp_path, 8)
     size = logs[0].size

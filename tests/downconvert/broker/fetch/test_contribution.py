@@ -18,7 +18,7 @@ def records(tmp_path: Path) -> FileRecords:
     return FileRecords.open(path)
 
 
-def test_nothing_is_empty_and_not_null_and_takes_no_room() -> None:
+def test_absent_records_are_empty_and_not_null() -> None:
     found = nothing(17)
     assert found == (b"", 0, 17, None)
     assert isinstance(found.records, bytes)

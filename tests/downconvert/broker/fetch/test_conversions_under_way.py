@@ -133,6 +133,6 @@ def test_a_client_that_returns_continues_at_its_offset(broker: Broker) -> None:
     assert rounds_until_all_are_answered([again]) < BATCHES - 1
 
 
-def test_the_bound_is_the_callers() -> None:
+def test_the_caller_sets_how_many_conversions_are_under_way() -> None:
     assert not ConversionsUnderWay(0).has_room()
     assert ConversionsUnderWay(1).has_room()

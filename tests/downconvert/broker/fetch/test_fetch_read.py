@@ -31,7 +31,7 @@ def read(broker: Broker) -> FetchRead:
     return made
 
 
-def test_it_begins_with_nothing() -> None:
+def test_a_fetch_read_begins_empty() -> None:
     made = FetchRead()
     assert (made.results, made.found) == ([], [])
     assert (made.size, made.has_news, made.is_whole) == (0, False, False)

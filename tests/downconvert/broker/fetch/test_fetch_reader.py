@@ -158,7 +158,7 @@ def test_a_diverging_log_is_told_its_point_of_divergence(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("last_epoch", [-1, 3, 4])
-def test_a_follower_learns_nothing_of_a_log_from_who_does_not_lead(
+def test_a_broker_that_does_not_lead_tells_a_follower_no_divergence(
     last_epoch: int, tmp_path: Path
 ) -> None:
     """It would truncate records that its leader has."""

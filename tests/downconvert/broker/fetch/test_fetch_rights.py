@@ -59,7 +59,7 @@ def test_a_denied_partition_keeps_the_session_in_step(broker: Broker) -> None:
     assert (after.error_code, after.session_id) == (0, id_)
 
 
-def test_a_session_that_there_is_not_is_an_error_also_of_denied_partitions(
+def test_an_unknown_session_is_an_error_of_denied_partitions_too(
     broker: Broker,
 ) -> None:
     response = fetch(broker, someone("ours"), {"theirs": 0}, (12345, 3))

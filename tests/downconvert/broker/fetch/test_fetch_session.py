@@ -57,7 +57,7 @@ def topics_in(response: Message) -> list[str]:
 
 
 @pytest.mark.parametrize("version", SINCE)
-def test_only_what_is_new_is_told(version: int, broker: Broker) -> None:
+def test_only_partitions_with_news_are_in_the_response(version: int, broker: Broker) -> None:
     one = Follower(broker, version)
     assert topics_in(one.ask(dict.fromkeys(ENDS, 0))) == ["a", "b", "c"]
     assert one.id > 0

@@ -114,7 +114,7 @@ def test_partitions_in_which_nothing_is_new_are_not_looked_at(
     assert looks == []
 
 
-def test_the_one_that_is_new_is_read_alone(broker: Broker, looks: list[str]) -> None:
+def test_only_the_partition_with_new_records_is_read(broker: Broker, looks: list[str]) -> None:
     consumer = Consumer(broker)
     produce(broker, 7, 0, 1)
     looks.clear()
@@ -145,7 +145,9 @@ def test_a_partition_whose_records_found_no_room_is_read_again(broker: Broker) -
     assert [one.partition_index for one in found if len(one.records)] == [5]
 
 
-def test_another_way_of_reading_looks_again(broker: Broker, looks: list[str]) -> None:
+def test_another_isolation_level_looks_at_all_partitions_again(
+    broker: Broker, looks: list[str]
+) -> None:
     consumer = Consumer(broker)
     looks.clear()
     consumer.ask({}, isolation_level=1)
@@ -177,7 +179,7 @@ def test_a_session_that_waits_in_vain_looks_at_nothing(broker: Broker, looks: li
     assert looks == []
 
 
-def test_deleted_records_are_news(broker: Broker) -> None:
+def test_deleted_records_put_the_partition_into_the_response(broker: Broker) -> None:
     produce(broker, 5, 0, 1)
     consumer = Consumer(broker)
     assert consumer.ask({5: 2}) == []

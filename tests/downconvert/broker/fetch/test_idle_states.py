@@ -118,9 +118,7 @@ def asked(broker: Broker, index: int, known: Partition, now: float) -> Asked:
     return found
 
 
-def test_an_idle_look_at_one_partition_says_nothing_about_another(
-    owner: Broker, later: float
-) -> None:
+def test_each_partition_is_idle_by_its_own_state(owner: Broker, later: float) -> None:
     same, other = (asked(owner, index, of(owner, 1), later) for index in (1, 2))
     assert look(owner, later).split([same, other]) == ([other], [same])
 

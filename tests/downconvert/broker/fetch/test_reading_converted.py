@@ -73,7 +73,7 @@ def test_ranges_without_records_are_skipped_in_turns(
     assert now < 1.01
 
 
-def test_where_there_is_nothing_to_the_end_that_is_known(tmp_path: Path) -> None:
+def test_a_range_without_records_is_scanned_to_its_end(tmp_path: Path) -> None:
     """So that a client that waits there is not answered before there is more."""
     with broker_of(tmp_path, {"events": {0: [batch(0), markers(50, 1)]}}) as broker:
         found = converted(of(broker), 1, 51, LIMITS, ConversionPolicy())

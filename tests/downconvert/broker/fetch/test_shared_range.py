@@ -238,7 +238,7 @@ def test_clients_continue_at_the_same_boundaries_wherever_they_began(tmp_path: P
     assert cache.budget.held < 3 * whole.size
 
 
-def test_work_is_done_in_turns_and_by_whoever_asks(
+def test_a_shared_chunk_is_converted_in_turns_by_any_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_range, "CHUNK_SIZE", MiB)

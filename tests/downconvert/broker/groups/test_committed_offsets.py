@@ -94,7 +94,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=30))
-def test_it_is_what_the_log_says_read_record_by_record(steps: list[tuple]) -> None:  # type: ignore[type-arg]
+def test_committed_offsets_equal_a_replay_of_the_log(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     kept = CommittedOffsets()
     counted: dict[RecordKey, int] = {}
     pending: dict[tuple[int, int], dict[RecordKey, int]] = {ONE: {}, TWO: {}}

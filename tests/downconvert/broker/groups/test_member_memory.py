@@ -93,7 +93,7 @@ def test_assignments_count_too_and_one_without_room_is_refused(broker: Broker) -
     assert broker.groups.manager.limits.memory.size == 0
 
 
-def test_whatever_members_do_the_sum_is_theirs(broker: Broker) -> None:
+def test_the_counted_memory_is_the_sum_of_all_members(broker: Broker) -> None:
     random = Random(5)
     there: dict[str, tuple[Message, int]] = {}
     for _ in range(300):

@@ -59,7 +59,9 @@ def committed(at: float = COMMITTED_AT, *, until: int = NO_TIME) -> Committed:
         (group("x", kind="connect"), [], 1e9),
     ],
 )
-def test_when_offsets_are_old(of: Group, old: list[tuple[str, int]], when: float) -> None:
+def test_offsets_expire_after_the_retention(
+    of: Group, old: list[tuple[str, int]], when: float
+) -> None:
     offsets = {AT: committed(), OTHER: committed()}
     assert expired(of, offsets, when - 1, RETENTION) == []
     assert expired(of, offsets, when, RETENTION) == old
@@ -71,7 +73,7 @@ def test_a_commit_with_an_expiry_time_is_kept_until_then() -> None:
     assert expired(group(kind=""), offsets, 5_000.0, RETENTION) == [AT, OTHER]
 
 
-def test_nothing_is_old_while_members_join_or_say_what_nobody_reads() -> None:
+def test_no_offset_expires_while_members_join_or_their_topics_are_unknown() -> None:
     joining = group("x")
     second = Join(
         protocol_type="consumer",

@@ -36,7 +36,7 @@ def here(broker: Broker) -> list[int]:
         ((0, 5), 3, 6),
     ],
 )
-def test_how_many_there_are(
+def test_the_number_of_partitions_is_found_or_configured(
     tmp_path: Path, found: tuple[int, ...], told: int | None, count: int
 ) -> None:
     for index in found:
@@ -139,7 +139,7 @@ def test_groups_of_another_coordinator_are_not_served(tmp_path: Path, api: ApiKe
         assert commit(broker, 7) == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_new_topic_has_as_many_as_the_operator_says(tmp_path: Path) -> None:
+def test_a_new_topic_has_as_many_partitions_as_the_operator_says(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", offsets_topic_num_partitions=3) as broker:
         assert commit(broker, 7) == 0
         assert here(broker) == [0, 1, 2]

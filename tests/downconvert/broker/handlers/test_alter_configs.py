@@ -40,7 +40,7 @@ def change(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_everything_anew(tmp_path: Path, version: int) -> None:
+def test_alter_configs_replaces_all_settings(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, "t") as broker:
         assert alter(broker, version, ("retention.ms", "5"), ("segment.ms", "6")) is ErrorCode.NONE
         assert alter(broker, version, ("segment.ms", "7")) is ErrorCode.NONE

@@ -99,7 +99,7 @@ def test_the_number_of_partitions_and_their_brokers_are_checked(
         (4, [[NODE], [OTHER]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_further_partitions_are_checked_in_the_same_way(
+def test_the_brokers_of_further_partitions_are_checked(
     tmp_path: Path, count: int, assigned: Any, code: ErrorCode
 ) -> None:
     with writable_broker(tmp_path, "t", partitions=2, node_id=NODE) as broker:

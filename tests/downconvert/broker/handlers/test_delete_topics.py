@@ -38,7 +38,7 @@ def test_a_topic_goes_with_everything_of_it(tmp_path: Path, version: int) -> Non
         assert broker.topics["b"].id == before
 
 
-def test_by_id(tmp_path: Path) -> None:
+def test_topics_are_deleted_by_id(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "a", "b") as broker:
         (response,) = delete(broker, 6, ids=(broker.topics["a"].id,))
         assert (response.error_code, response.name) == (0, "a")

@@ -11,7 +11,7 @@ from tests.downconvert.broker.writable import writable_broker
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_brokers_there_are(tmp_path: Path, version: int) -> None:
+def test_the_cluster_is_this_broker(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, node_id=3) as broker:
         body, client = Message(endpoint_type=1), someone(host="here", port=1234)
         response = ask(broker, ApiKey.DescribeCluster, version, body, client=client)
@@ -21,13 +21,13 @@ def test_the_brokers_there_are(tmp_path: Path, version: int) -> None:
         assert response.cluster_id == broker.config.cluster_id
 
 
-def test_controllers_are_not_here(tmp_path: Path) -> None:
+def test_a_request_for_controllers_is_refused(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
         response = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=2))
         assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
-def test_kinds_of_nodes_that_there_are_not_are_refused(tmp_path: Path) -> None:
+def test_unknown_kinds_of_endpoints_are_refused(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
         for kind in (0, 3, -1):
             response = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=kind))

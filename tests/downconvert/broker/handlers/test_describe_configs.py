@@ -46,7 +46,7 @@ def test_a_topic_s_settings_and_where_they_come_from(tmp_path: Path, version: in
         assert all(not list(config.synonyms) for config in result.configs)
 
 
-def test_some_of_them_with_their_synonyms(tmp_path: Path) -> None:
+def test_chosen_settings_have_their_synonyms(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         broker.topics.configure("t", {"retention.ms": "5"})
         result = describe(broker, 4, TOPIC, "t", ["retention.ms", "no.such"], include_synonyms=True)
@@ -57,7 +57,7 @@ def test_some_of_them_with_their_synonyms(tmp_path: Path) -> None:
         ]
 
 
-def test_the_broker_s_own(tmp_path: Path) -> None:
+def test_the_brokers_own_settings_are_read_only(tmp_path: Path) -> None:
     with writable_broker(tmp_path, message_max_bytes=5000) as broker:
         result = describe(broker, 4, BROKER, "0")
         found = {config.name: config.value for config in result.configs}
@@ -98,7 +98,7 @@ def test_there_are_no_client_metrics_to_describe(tmp_path: Path) -> None:
             assert (result.error_code, list(result.configs)) == (expected, [])
 
 
-def test_no_keys_ask_for_all_of_them(tmp_path: Path) -> None:
+def test_an_empty_list_of_keys_means_all_settings(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         assert len(describe(broker, 4, TOPIC, "t", []).configs) == len(SETTINGS)
 

@@ -69,7 +69,7 @@ def test_a_stable_group_shows_its_protocol_and_its_members(broker: Broker) -> No
     assert listed(broker) == [("g", "connect", "Stable")]
 
 
-def test_while_it_is_not_stable_it_shows_who_is_in_it(broker: Broker) -> None:
+def test_a_group_that_is_not_stable_shows_its_members_without_metadata(broker: Broker) -> None:
     member = joined(broker)
     found = described(broker)
     assert (found.group_state, found.protocol_type) == ("CompletingRebalance", "connect")

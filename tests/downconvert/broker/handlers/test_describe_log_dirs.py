@@ -14,7 +14,7 @@ from tests.downconvert.storage.logs import batch
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_partitions_and_their_sizes(tmp_path: Path, version: int) -> None:
+def test_log_dirs_are_described_with_partitions_and_sizes(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, "t", "u", partitions=2) as broker:
         partition = broker.topics.partition("t", 1)
         assert partition is not None

@@ -62,7 +62,7 @@ def test_a_fetch_that_has_waited_long_enough_is_answered(version: int, tmp_path:
         assert fetched(exchange).records == b""
 
 
-def test_nobody_waits_for_weeks(tmp_path: Path) -> None:
+def test_a_fetch_waits_for_a_minute_at_most(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:
         fetching(broker, 11, "events", 0, now=7, max_wait_ms=2**31 - 1, min_bytes=1)
         assert broker.tick(7) == pytest.approx(67)

@@ -18,7 +18,7 @@ def init(broker: Broker, version: int, transactional_id: str | None = None) -> M
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_each_gets_another(tmp_path: Path, version: int) -> None:
+def test_each_producer_gets_an_id_of_its_own(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path) as broker:
         responses = [init(broker, version) for _ in range(3)]
         assert [(one.error_code, one.producer_epoch) for one in responses] == [(0, 0)] * 3
@@ -47,7 +47,7 @@ def test_a_transactional_id_from_elsewhere_keeps_its_id_to_itself(tmp_path: Path
         assert init(broker, 4).producer_id != init(broker, 4, "tx").producer_id
 
 
-def test_a_broker_that_only_reads_gives_none(tmp_path: Path) -> None:
+def test_a_broker_that_only_reads_gives_no_producer_ids(tmp_path: Path) -> None:
     with LogDir.open(tmp_path) as log_dir:
         response = init(Broker(log_dir, BrokerConfig()), 1)
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

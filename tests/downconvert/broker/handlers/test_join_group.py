@@ -90,7 +90,7 @@ def test_a_rebalance_of_the_oldest_clients_takes_up_to_their_session_timeout(
 
 
 @pytest.mark.parametrize("version", SYNC)
-def test_the_leader_assigns(broker: Broker, version: int) -> None:
+def test_the_leaders_assignment_reaches_each_member(broker: Broker, version: int) -> None:
     first = response_of(join(broker))
     waiting = join(broker)
     first = response_of(join(broker, member_id=first.member_id))

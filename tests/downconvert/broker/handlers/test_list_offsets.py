@@ -75,7 +75,7 @@ def test_records_without_times_are_not_found_by_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("timestamp", "since"), [(-1, 0), (-2, 0), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)]
 )
-def test_a_meaning_that_a_version_does_not_have_is_refused(
+def test_a_special_time_that_is_newer_than_the_version_is_refused(
     timestamp: int, since: int, tmp_path: Path
 ) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
@@ -143,7 +143,7 @@ def test_version_0_looks_once_at_a_partition_that_is_named_many_times(
 
 
 @pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (9, -99)])
-def test_a_version_that_does_not_know_a_question_says_so_of_any_partition(
+def test_a_special_time_that_is_newer_than_the_version_is_refused_for_any_partition(
     tmp_path: Path, version: int, timestamp: int
 ) -> None:
     with writable_broker(tmp_path, "t") as broker:
@@ -230,7 +230,7 @@ def test_the_youngest_record_is_found_without_reading_what_follows_it(tmp_path: 
     assert (found.error_code, found.offset, found.timestamp) == (0, 1, 900)
 
 
-def test_version_0_responses_each_question_about_a_partition(tmp_path: Path) -> None:
+def test_version_0_answers_each_question_about_a_partition(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         questions = [(-1, 9), (-1, 1), (-2, 9), (-1, 2), (-1, 9)]
         asked = [

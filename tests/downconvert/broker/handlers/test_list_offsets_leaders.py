@@ -78,7 +78,7 @@ def test_a_response_has_the_epoch_of_its_offset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "timestamp"), [(9, -5), (11, -6), (10, -5)])
-def test_nothing_is_stored_elsewhere(tmp_path: Path, version: int, timestamp: int) -> None:
+def test_tiered_storage_has_no_offsets(tmp_path: Path, version: int, timestamp: int) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         one = listed(broker, version, timestamp)
     assert (one.error_code, one.offset, one.timestamp, one.leader_epoch) == (0, -1, -1, -1)
@@ -103,7 +103,7 @@ def test_a_log_that_cannot_be_read_is_told_by_its_error(
         assert listed(broker, 5, 10).error_code == code
 
 
-def test_version_0_responses_a_partition_as_often_as_it_is_named(tmp_path: Path) -> None:
+def test_version_0_answers_a_partition_as_often_as_it_is_named(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": SEGMENTS}) as broker:
         asked = [
             Message(partition_index=0, timestamp=time, max_num_offsets=9)

@@ -49,7 +49,7 @@ def test_a_topic_is_made_when_it_is_asked_for(version: int, broker: Broker) -> N
 
 
 @pytest.mark.parametrize("version", VERSIONS[4:])
-def test_a_client_that_does_not_want_it_gets_none(version: int, broker: Broker) -> None:
+def test_no_topic_is_created_for_a_client_that_forbids_it(version: int, broker: Broker) -> None:
     (found,) = topics_of(broker, version, "new", allow=False)
     assert found.error_code == UNKNOWN
     assert list(broker.topics) == ["a.b"]

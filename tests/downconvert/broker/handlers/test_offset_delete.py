@@ -47,7 +47,7 @@ def join(broker: Broker, kind: str, metadata: bytes) -> None:
     assert ask(broker, ApiKey.SyncGroup, 2, sync).error_code == 0
 
 
-def test_it_is_gone_for_good_and_the_rest_stays(tmp_path: Path) -> None:
+def test_a_deleted_offset_stays_deleted_and_the_others_stay(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", "u") as broker:
         commit(broker, 7)
         commit(broker, 8, at=("u", 0))
@@ -58,7 +58,7 @@ def test_it_is_gone_for_good_and_the_rest_stays(tmp_path: Path) -> None:
         assert delete(broker, ("u", 0)) == [ErrorCode.GROUP_ID_NOT_FOUND]
 
 
-def test_the_id_of_a_group_is_one(broker: Broker) -> None:
+def test_an_empty_group_id_is_refused(broker: Broker) -> None:
     response = ask(broker, ApiKey.OffsetDelete, 0, Message(group_id="", topics=[]))
     assert response.error_code == ErrorCode.INVALID_GROUP_ID
 
@@ -85,7 +85,9 @@ def test_a_group_of_another_kind_must_be_empty(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("api", [ApiKey.OffsetDelete, ApiKey.DeleteGroups])
-def test_it_is_the_way_out_of_a_transaction_that_nobody_ends(tmp_path: Path, api: ApiKey) -> None:
+def test_deleting_offsets_drops_those_of_an_abandoned_transaction(
+    tmp_path: Path, api: ApiKey
+) -> None:
     make_offsets(tmp_path, 0)
     with writable_broker(tmp_path) as broker:
         commit_to(offsets_log(broker), 7, producer=1)

@@ -134,7 +134,7 @@ def test_records_that_are_converted_are_counted(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_topics_and_partitions_that_are_not_there(broker: Broker, version: int) -> None:
+def test_unknown_topics_and_partitions_are_errors(broker: Broker, version: int) -> None:
     data = batch(magic=magic_of(version))
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(broker, version, data, topic="none") is unknown

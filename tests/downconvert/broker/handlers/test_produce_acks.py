@@ -55,7 +55,7 @@ def test_acks_all_is_answered_at_once_without_followers(broker: Broker) -> None:
     assert (response.error_code, response.base_offset) == (0, 0)
 
 
-def test_deleting_a_topic_responses_its_waiting_fetches(
+def test_deleting_a_topic_answers_its_waiting_produces(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = broker.topics.partition("t", 0)
@@ -69,7 +69,7 @@ def test_deleting_a_topic_responses_its_waiting_fetches(
     assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_leader_that_is_set_back_responses_who_waits(broker: Broker) -> None:
+def test_a_broker_that_no_longer_leads_answers_waiting_produces(broker: Broker) -> None:
     """Though the epoch of leaders has not changed: the partition has none now."""
     partition = broker.topics.partition("t", 0)
     assert partition is not None
@@ -128,7 +128,7 @@ def test_acks_all_gives_up_after_the_request_s_time(
     assert topic.partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_nobody_waits_for_replicas_for_weeks(
+def test_a_produce_waits_for_replicas_for_a_quarter_of_an_hour_at_most(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Followers(broker, monkeypatch)

@@ -113,7 +113,7 @@ def test_bytes_that_are_no_scram_message_are_refused(
     assert token(broker, client, data).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_a_mechanism_that_is_not_there_is_refused_with_those_that_are(broker: Broker) -> None:
+def test_an_unknown_mechanism_is_refused_with_a_list_of_the_known_ones(broker: Broker) -> None:
     refused = choose(broker, someone(), "GSSAPI")
     assert refused.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert tuple(refused.mechanisms) == MECHANISMS
@@ -138,7 +138,9 @@ def test_a_wrong_token_without_a_header_ends_the_connection(broker: Broker) -> N
 @pytest.mark.parametrize(
     "api", [ApiKey.Metadata, ApiKey.Produce, ApiKey.Fetch, ApiKey.FindCoordinator]
 )
-def test_nothing_else_is_answered_before(broker: Broker, api: ApiKey) -> None:
+def test_other_requests_before_authentication_end_the_connection(
+    broker: Broker, api: ApiKey
+) -> None:
     with pytest.raises(BadRequestError, match="before authentication"):
         broker.handle(
             someone(), memoryview(frame(api, 0, Message(topics=None, key="", acks=1))), 0.0

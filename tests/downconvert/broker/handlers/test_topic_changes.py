@@ -121,7 +121,7 @@ def test_an_error_of_the_disk_is_reported_in_words(
     ],
     ids=lambda one: one.api.name if isinstance(one, Change) else "",
 )
-def test_a_setting_that_is_so_already_has_a_message(
+def test_a_refused_change_of_a_topic_has_kafkas_message(
     tmp_path: Path, change: Change, code: ErrorCode, message: str
 ) -> None:
     with writable_broker(tmp_path, "t", partitions=4) as broker:

@@ -46,7 +46,7 @@ def test_transactions_are_listed_by_state_producer_and_duration(broker: Broker) 
     assert listed(broker, 0, state_filters=["Empty"]) == ["idle"]
 
 
-def test_states_that_there_are_not_are_named(broker: Broker) -> None:
+def test_unknown_states_are_listed(broker: Broker) -> None:
     body = Message(state_filters=["Ongoing", "Odd"])
     found = ask(broker, ApiKey.ListTransactions, 0, body)
     assert (found.unknown_state_filters, found.transaction_states) == (["Odd"], [])

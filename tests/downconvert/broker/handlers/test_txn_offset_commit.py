@@ -92,7 +92,9 @@ def test_a_group_has_a_name(producer: Producing) -> None:
     assert commit(producer, 3, {"t": [one(0)]}, group_id="") == [[ErrorCode.INVALID_GROUP_ID]]
 
 
-def test_a_broker_that_only_reads_takes_none(tmp_path: Path, producer: Producing) -> None:
+def test_a_broker_that_only_reads_takes_no_offsets_of_transactions(
+    tmp_path: Path, producer: Producing
+) -> None:
     producer.broker.topics.log_dir.close()
     with LogDir.open(tmp_path) as log_dir:
         producer.broker = Broker(log_dir)

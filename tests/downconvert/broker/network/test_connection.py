@@ -208,7 +208,7 @@ def test_bytes_that_the_system_holds_back_are_sent_once() -> None:
     assert made == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 
 
-def test_a_look_whether_the_client_is_there_takes_nothing() -> None:
+def test_checking_for_a_client_consumes_no_bytes() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)

@@ -68,7 +68,7 @@ def handshake(served: Any, **rules: object) -> Handshake:
     return Handshake(serving, served)
 
 
-def test_it_waits_for_what_tls_wants_to_do_next() -> None:
+def test_a_handshake_waits_for_the_direction_that_tls_wants() -> None:
     served = Served()
     steps = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLWantReadError, None)
     one = connection(Channel(*steps), authenticates=True)
@@ -77,7 +77,7 @@ def test_it_waits_for_what_tls_wants_to_do_next() -> None:
     assert served.watched == [False, True, False, False]
 
 
-def test_once_it_is_done_it_waits_for_a_request() -> None:
+def test_a_finished_handshake_waits_for_a_request() -> None:
     served = Served()
     one = connection(Channel(ssl.SSLWantWriteError, None), authenticates=False)
     made = handshake(served)

@@ -13,7 +13,7 @@ def test_each_is_read_from_again_at_its_time() -> None:
     assert (list(muted.over(3.0)), muted.next_end) == ([1], inf)
 
 
-def test_those_that_have_gone_are_forgotten() -> None:
+def test_clients_that_have_gone_are_forgotten() -> None:
     muted = Muted()
     for number in range(10):
         muted.add(number, 10.0 - number)
@@ -21,7 +21,7 @@ def test_those_that_have_gone_are_forgotten() -> None:
     assert list(muted.over(100.0)) == [8, 6, 4, 2, 0]
 
 
-def test_the_next_one_is_known_after_the_first_has_gone() -> None:
+def test_the_next_end_is_known_after_the_first_client_has_gone() -> None:
     muted = Muted()
     for until in (1.0, 5.0, 2.0, 6.0, 7.0, 3.0):
         muted.add(int(until), until)

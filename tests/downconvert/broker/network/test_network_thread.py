@@ -132,7 +132,7 @@ def test_a_client_that_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
             wait_for(lambda: len(purgatory) == 0)
 
 
-def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
+def test_a_thread_leaves_a_connection_alone_that_it_handed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its exchange is done, and it goes to another thread, in a turn that has seen its next request

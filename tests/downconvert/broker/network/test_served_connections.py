@@ -165,7 +165,7 @@ def test_a_channel_that_has_nothing_now_ends_nothing(thread: Thread) -> None:
     assert thread.watched() == [one]
 
 
-def test_one_that_was_handed_over_is_left_alone(thread: Thread) -> None:
+def test_a_connection_that_was_handed_over_is_left_alone(thread: Thread) -> None:
     one = thread.connection()
     thread.served.leave(one)
     steps: list[Connection] = []

@@ -118,7 +118,7 @@ def test_a_fetch_that_waits_gets_what_comes(broker: Broker, tmp_path: Path, vers
     assert partition.records
 
 
-def test_a_checkpoint_that_is_none_changes_nothing(broker: Broker, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_changes_no_high_watermark(broker: Broker, tmp_path: Path) -> None:
     following = Following(broker)
     note(tmp_path, events=5)
     following.refresh(0.0)

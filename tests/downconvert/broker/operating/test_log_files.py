@@ -104,7 +104,7 @@ def test_a_clock_that_was_set_back_closes_nothing_and_keeps_nothing_open(broker:
     assert not one(broker, 0).log.writer.active.is_open
 
 
-def test_not_all_files_are_closed_in_one_look(tmp_path: Path) -> None:
+def test_a_limited_number_of_files_is_closed_at_a_time(tmp_path: Path) -> None:
     count = RELEASED_MAX + 3
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
         for index in range(count):

@@ -229,7 +229,7 @@ def test_a_defect_is_logged_and_the_thread_continues_after_a_pause(
     assert calls[2] - calls[0] >= 0.09
 
 
-def test_steps_that_read_nothing_do_not_rest(tmp_path: Path) -> None:
+def test_maintenance_without_reads_is_not_slowed_down(tmp_path: Path) -> None:
     rate = 64 * KiB
     own = {"retention.ms": "50"}
     with (

@@ -129,7 +129,7 @@ def test_a_follower_that_the_leader_s_log_does_not_reach_begins_again_where_that
     assert (follower.start_offset, follower.end_offset) == (3, 5)
 
 
-def test_a_follower_lets_go_of_what_its_leader_has_let_go_of(pair: Pair) -> None:
+def test_a_follower_deletes_records_that_its_leader_has_deleted(pair: Pair) -> None:
     produce(pair.partition(0), 3)
     produce(pair.partition(0), 3)
     pair.step()

@@ -152,7 +152,7 @@ def test_old_news_of_the_controller_changes_nothing() -> None:
     assert view.isr == isr(0, 1, 2)
 
 
-def test_news_of_the_version_that_is_known_changes_nothing() -> None:
+def test_a_decision_of_the_known_version_changes_nothing() -> None:
     """The controller has not decided about the proposal yet."""
     view = led(isr=isr(0))
     view.fetches(1, 10, 10, 1.0, -1)

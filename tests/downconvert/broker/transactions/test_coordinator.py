@@ -106,7 +106,7 @@ def test_an_end_is_asked_again_and_no_other_end(producer: Producing) -> None:
     assert producer.end(commits=False) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_nothing_is_ended_that_has_not_begun(producer: Producing) -> None:
+def test_the_end_of_a_transaction_that_has_not_begun_is_an_error(producer: Producing) -> None:
     assert producer.end() is ErrorCode.INVALID_TXN_STATE
 
 
@@ -278,7 +278,7 @@ def test_a_restarted_broker_knows_open_transactions(tmp_path: Path) -> None:
         assert state(broker).transaction_state == "CompleteCommit"
 
 
-def test_one_whose_producer_has_gone_is_aborted_after_a_restart(tmp_path: Path) -> None:
+def test_a_transaction_without_its_producer_is_aborted_after_a_restart(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         producer = Producing(broker)
         producer.begin()
@@ -312,7 +312,9 @@ def test_missing_markers_are_written_later(
     assert (committed(broker), committed(broker, ONE)) == ([b"a"], [b"b"])
 
 
-def test_nothing_is_decided_that_cannot_be_noted(broker: Broker, producer: Producing) -> None:
+def test_a_transaction_is_not_decided_if_it_cannot_be_stored(
+    broker: Broker, producer: Producing
+) -> None:
     producer.write([b"a"])
     partition = broker.topics[TRANSACTIONS_TOPIC].partitions[0]
     partition.leader = None

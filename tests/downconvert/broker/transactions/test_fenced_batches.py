@@ -72,7 +72,7 @@ def test_no_batch_of_an_epoch_that_is_over_counts_as_sent_again(broker: Broker) 
         assert broker.topics["t"].partitions[0].end_offset == 3
 
 
-def test_nor_does_one_of_a_producer_without_transactions(broker: Broker) -> None:
+def test_a_late_batch_of_an_idempotent_producer_is_refused_too(broker: Broker) -> None:
     with serving_broker(broker) as server, Talk(server.address) as talk:
         for sequence in (0, 1):
             assert _send(talk, (7000, 0), sequence, None) == (ErrorCode.NONE, sequence)

@@ -67,7 +67,7 @@ def test_transactions_of_an_earlier_run_are_looked_at_at_once_and_again() -> Non
     assert transactions.done[:3] == [("complete", 0.0), ("abort", 0.0), ("expire", 0.0)]
 
 
-def test_many_changes_make_one_look() -> None:
+def test_many_changes_set_one_timer() -> None:
     transactions, timers = swept()
     assert timers.due == []
     transactions.ids["tx"] = None
@@ -87,7 +87,7 @@ def test_a_coordinator_without_transactions_sets_no_timer() -> None:
     assert [deadline for deadline, _ in timers.due] == [60.0]
 
 
-def test_after_a_defect_it_looks_again() -> None:
+def test_a_sweep_is_repeated_after_a_defect() -> None:
     """The thread that keeps time logs the defect, and goes on."""
     transactions, timers = swept("tx")
     transactions.complete_prepared = fail = Mock(side_effect=RuntimeError("a defect"))

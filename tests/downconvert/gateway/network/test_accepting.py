@@ -22,7 +22,7 @@ class Exhausted(socket.socket):
         return super().accept()
 
 
-def test_where_nothing_is_left_it_goes_on_when_there_is(
+def test_accepting_resumes_when_descriptors_are_free_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(accepting, "PAUSE", 0.001)
@@ -103,7 +103,7 @@ def test_a_listener_that_is_closed_in_a_pause_accepts_nobody_afterwards(
     assert defects == []
 
 
-def test_in_a_pause_no_client_is_tried_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_client_is_accepted_during_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system would say for each that waits, in each turn of the loop, that nothing is left."""
     monkeypatch.setattr(accepting, "PAUSE", 600.0)
 

@@ -57,7 +57,7 @@ def test_pieces_are_the_whole_response() -> None:
     assert {len(piece) for piece in found[:-1]} == {PIECE_SIZE}
 
 
-def test_a_piece_that_was_handed_on_is_not_held() -> None:
+def test_a_piece_that_was_yielded_is_released() -> None:
     send = answer(batches=40)
     tracemalloc.start()
     try:
@@ -88,7 +88,7 @@ def test_a_response_that_is_converted_for_a_plain_client_is_never_in_pieces(
                 assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
 
 
-def test_over_tls_it_is(tmp_path: Path) -> None:
+def test_a_large_response_over_tls_has_all_records(tmp_path: Path) -> None:
     with over_tls(tmp_path) as (broker, client):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
         assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
@@ -105,7 +105,7 @@ def test_a_slow_client_gets_all_of_it_and_what_comes_after(tmp_path: Path) -> No
             assert parsed(ApiKey.Metadata, 1, client.receive()).topics
 
 
-def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
+def test_a_client_that_leaves_within_a_response_frees_its_place(tmp_path: Path) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
         with Wire(running.address, SO_RCVBUF=4096) as client:
@@ -180,7 +180,7 @@ def test_a_response_that_stops_in_its_midst_ends_the_connection(tmp_path: Path, 
         wait_for(lambda: running.budget.held == 0)
 
 
-def test_a_client_that_goes_while_a_response_arrives_ends_it(tmp_path: Path) -> None:
+def test_a_client_that_leaves_while_its_response_arrives_is_noticed(tmp_path: Path) -> None:
     with (
         cluster(tmp_path, "t") as (broker, port),
         Hanging(port) as between,
@@ -197,7 +197,7 @@ def test_a_client_that_goes_while_a_response_arrives_ends_it(tmp_path: Path) -> 
         assert running.figures().ends["client_closed"]
 
 
-def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled() -> None:
+def test_a_cancelled_connection_waits_for_its_turn_under_way() -> None:
     """The socket is closed only after its last write, so its descriptor belongs to nobody else."""
     begun, may_end, ended = threading.Event(), threading.Event(), []
 

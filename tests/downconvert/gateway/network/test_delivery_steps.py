@@ -180,7 +180,7 @@ def test_a_thread_sends_a_response_only_if_it_may_not_change_any_more(
 @pytest.mark.parametrize("converts", [True, False])
 @pytest.mark.parametrize("is_small", [True, False])
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_only_what_is_small_is_converted_outside_a_thread(
+def test_only_small_responses_are_converted_outside_a_thread(
     monkeypatch: pytest.MonkeyPatch,
     sockets: tuple[socket.socket, socket.socket],
     size: int,

@@ -112,7 +112,7 @@ ENDS = (
     ids=["translated", "passed", "over TLS"],
 )
 @pytest.mark.parametrize("end", ENDS)
-def test_a_connection_leaves_nothing(
+def test_an_ended_connection_leaves_no_objects(
     tmp_path: Path, end: Callable[[Wire, Hanging, int], None], version: int, has_tls: bool
 ) -> None:
     certificate, key = self_signed(tmp_path) if has_tls else (None, None)
@@ -136,7 +136,7 @@ def test_a_connection_leaves_nothing(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_refused_login_leaves_nothing(tmp_path: Path, version: int) -> None:
+def test_a_refused_login_leaves_no_objects(tmp_path: Path, version: int) -> None:
     identities = Identities(users=Users({"ann": "secret"}))
     token = b"\0ann\0guess"
     with (

@@ -117,7 +117,7 @@ def test_a_name_that_is_no_text_ends_the_handshake_in_one_line(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_clients_without_a_name_are_told_ports(
+def test_clients_without_sni_get_brokers_by_port(
     served: Gateway, certificate: tuple[str, str]
 ) -> None:
     """Old ones, that know nothing of SNI; ports outside are not those inside."""

@@ -117,7 +117,7 @@ def test_a_host_one_of_whose_addresses_is_taken_leaves_the_others_free(
 
 
 @pytest.mark.parametrize("tls_cert", ["/no/such.pem", __file__])
-def test_a_certificate_that_is_none_is_named_before_anybody_connects(tls_cert: str) -> None:
+def test_a_file_that_is_no_certificate_is_named_at_the_start(tls_cert: str) -> None:
     with pytest.raises(ConfigError, match=tls_cert):
         Gateway(replace(CONFIG, tls_cert=tls_cert, tls_key=tls_cert))
 

@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 STEPS = 5
 
 
-def test_clients_that_asked_nothing_as_it_ended_were_not_ended_by_themselves_nor_by_a_broker(
+def test_idle_clients_of_a_stopping_gateway_count_as_stopped(
     tmp_path: Path,
 ) -> None:
     with cluster(tmp_path, "t") as (_, port):

@@ -222,7 +222,7 @@ def test_a_broker_that_falls_silent_is_given_up(
         wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)
 
 
-def test_a_client_that_asks_no_more_is_given_up(tmp_path: Path) -> None:
+def test_a_client_that_sends_no_more_requests_is_disconnected(tmp_path: Path) -> None:
     limits = Limits(request_timeout=1.0, idle_timeout=2.0)
     with served(tmp_path / "a", limits=limits) as (_, running), Wire(running.address) as client:
         for _ in range(3):

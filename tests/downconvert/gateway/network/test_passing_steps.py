@@ -244,7 +244,7 @@ def test_a_response_is_sent_as_fast_as_the_client_takes_it(
     run(through, use)
 
 
-def test_a_client_that_asks_no_more_is_a_time_out(through: Through) -> None:
+def test_a_client_that_sends_no_more_requests_times_out(through: Through) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         assert between.client.deadline.limit == 100 + IDLE

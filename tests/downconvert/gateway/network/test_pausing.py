@@ -38,7 +38,7 @@ def test_a_wait_is_woken_at_most_once() -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [(30.0, 50.0), (50.0, 30.0)])
-def test_a_limit_is_moved_while_it_is_waited_for(first: float, then: float) -> None:
+def test_a_time_limit_can_be_moved_during_a_wait(first: float, then: float) -> None:
     """Later, the timer fires once in vain; earlier, it is set again, and the other is gone."""
 
     async def use(clock: Clock, deadline: Deadline) -> None:

@@ -126,7 +126,7 @@ def test_a_header_of_text_without_an_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", NAMING)
-def test_a_header_names_a_client_and_what_follows_is_left(data: bytes) -> None:
+def test_a_header_names_a_client_and_leaves_the_bytes_after_it(data: bytes) -> None:
     reached = REACHED if b"TCP4" in data or data[13:14] == b"\x11" else "2001:db8::1"
     for rest in (b"", b"\r\n", data):
         assert parsed(data + rest) == (Proxied(FROM, reached), rest)

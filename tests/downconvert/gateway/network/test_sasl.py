@@ -25,7 +25,7 @@ def talk(mechanism: str, *responses: bytes, refuse: int = 0) -> list[bytes]:
     return tokens
 
 
-def test_plain() -> None:
+def test_plain_sends_the_user_and_the_password() -> None:
     assert talk("PLAIN", b"") == [b"\0user\0pencil"]
 
 
@@ -62,7 +62,7 @@ def test_a_refusal_says_why() -> None:
         talk("PLAIN", b"", b"", refuse=58)
 
 
-def test_a_mechanism_that_the_cluster_has_not_names_those_that_it_has() -> None:
+def test_a_mechanism_that_the_cluster_lacks_is_an_error_that_lists_its_own() -> None:
     steps = authenticate(Credentials(mechanism="PLAIN"))
     next(steps)
     with pytest.raises(AuthenticationError, match="SCRAM-SHA-512"):

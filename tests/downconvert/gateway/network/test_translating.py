@@ -150,7 +150,7 @@ def test_a_known_response_is_made_without_an_exchange() -> None:
     assert int.from_bytes(one.answered.frame[4:8]) == one.header.correlation_id
 
 
-def test_a_response_that_is_not_so_simple_goes_to_the_exchange() -> None:
+def test_a_response_with_an_error_is_left_to_the_exchange() -> None:
     one = translation(asked(), known=repeated())
     one.begin(to_broker())  # type: ignore[arg-type]
     failed = memoryview(of_cluster(b"", error_code=3))

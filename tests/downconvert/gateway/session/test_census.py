@@ -83,7 +83,7 @@ def test_pods_with_generated_names_become_one_client_with_its_dates() -> None:
     assert sum(row["merged"] for row in rows.values()) == 1 + 40 * FEW
 
 
-def test_those_whose_ids_begin_alike_become_one_where_nothing_else_is_alike() -> None:
+def test_clients_whose_ids_have_a_common_prefix_are_merged() -> None:
     seen = ClientCensus(FEW)
     for first in "abcdefghij":
         for second in "klmnopqrst":
@@ -119,7 +119,7 @@ def test_requests_of_a_forgotten_client_are_counted(translated: bool) -> None:
     assert len(rows) <= FEW + 1
 
 
-def test_one_whose_codec_was_changed_needs_the_gateway() -> None:
+def test_a_client_whose_codec_was_changed_needs_the_gateway() -> None:
     seen = ClientCensus(FEW)
     seen.recoded(seen.count(client("old"), 0.0, translated=False), 1)
     for number in range(10 * FEW):
@@ -127,7 +127,7 @@ def test_one_whose_codec_was_changed_needs_the_gateway() -> None:
     assert "old" in names(seen)
 
 
-def test_one_whose_codec_was_changed_is_counted_once_beside_those_like_it() -> None:
+def test_a_client_whose_codec_was_changed_has_a_row_beside_the_merged_one() -> None:
     seen = ClientCensus(FEW)
     for number in range(FEW + 1):
         seen.count(client(f"pod-{number}"), number, translated=True)

@@ -174,7 +174,7 @@ def test_a_response_is_as_large_as_its_own_messages(
     assert len(part.records) < 1.01 * values
 
 
-def test_damage_behind_what_was_found_is_for_who_asks_for_it(broker: Broker) -> None:
+def test_damage_after_found_records_is_left_to_the_next_fetch(broker: Broker) -> None:
     append(broker, batch(0))
     broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
     append(broker, batch(1))

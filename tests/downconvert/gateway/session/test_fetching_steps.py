@@ -228,7 +228,7 @@ def test_damage_after_good_batches_ends_the_response() -> None:
     assert offsets(found.responses[0].partitions[0]) == [5]
 
 
-def test_an_end_of_skipped_batches_is_waited_at_once() -> None:
+def test_a_fetch_waits_again_after_skipped_batches_at_the_end() -> None:
     once = body(("t", 0, 5), ("t", 1, 5))
     skipped = fetch_response(part(marker(5), high=6), part(high=5, number=1))
     more = fetch_response(part(marker(6), high=7), part(high=5, number=1))
@@ -251,7 +251,7 @@ def test_nothing_is_waited_for_if_the_client_gets_anything(other: Message) -> No
     assert (first.high_watermark, second.error_code) == (6, other.error_code)
 
 
-def test_an_empty_end_is_not_asked_for_twice() -> None:
+def test_a_fetch_at_the_end_asks_the_cluster_once() -> None:
     found, asks = run(body(("t", 0, 5)), fetch_response(part(high=5)))
     assert len(asks) == 1
     assert offsets(found.responses[0].partitions[0]) == []

@@ -49,7 +49,7 @@ def log_in(through: Through, user: str = "ann", password: str = "secret") -> Mes
     return authenticate(through, f"\0{user}\0{password}".encode())
 
 
-def test_nothing_is_served_before_but_what_leads_to_it(through: Through) -> None:
+def test_only_versions_and_logins_are_served_before_a_login(through: Through) -> None:
     response = through.ask(ApiKey.ApiVersions, 0, Message())
     offered = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     assert (offered[ApiKey.SaslHandshake], offered[ApiKey.SaslAuthenticate]) == ((0, 1), (0, 2))

@@ -97,7 +97,7 @@ def test_a_password_login_is_not_repeated_and_its_rights_stay(
     assert through.session.identity.claimed == user
 
 
-def test_a_claimed_name_is_kept_in_part(through: Through) -> None:
+def test_a_claimed_name_is_truncated(through: Through) -> None:
     assert through.session.identity.claimed == ""
     log_in(through, "n" * 1000, "secret")
     assert through.session.identity.claimed == "n" * NAME_MAX

@@ -39,7 +39,7 @@ def test_a_produce_with_acks_all_waits_for_the_cluster(through: Through) -> None
     assert asked.body.acks == -1
 
 
-def test_nobody_is_answered_who_expects_nothing(broker: Broker, through: Through) -> None:
+def test_a_produce_without_acks_has_no_response(broker: Broker, through: Through) -> None:
     reply = through.reply(frame(ApiKey.Produce, 0, produce_body(message_set(0, b"a"), acks=0)))
     assert reply == Nothing()
     assert [value for _, value, _ in stored(broker)] == [b"a"]
@@ -67,7 +67,7 @@ def test_error_codes_that_are_too_new_for_a_client_are_replaced(through: Through
 
 
 @pytest.mark.parametrize("records", [None, b"", b"\0" * 11])
-def test_nothing_produced_is_nothing_appended(
+def test_a_produce_without_records_appends_nothing(
     broker: Broker, through: Through, records: bytes | None
 ) -> None:
     assert produce(through, 1, records).error_code == ErrorCode.NONE

@@ -64,7 +64,7 @@ def test_the_cluster_is_asked_in_the_newest_version_with_zstd_and_names(
 
 @pytest.mark.parametrize("version", BEFORE_ZSTD)
 @pytest.mark.parametrize("size", [10, LARGE])
-def test_zstd_is_gzip_and_everything_else_is_what_it_was(
+def test_zstd_becomes_gzip_and_other_codecs_stay(
     broker: Broker, through: Through, version: int, size: int
 ) -> None:
     ordered = sorted(Codec, key=lambda codec: codec is Codec.ZSTD)
@@ -120,7 +120,7 @@ def asked_of(through: Through) -> Sequence[Ask]:
 
 
 @pytest.mark.parametrize("version", range(7, 10))
-def test_no_session_is_begun_and_one_that_was_is_not_known(
+def test_no_fetch_session_is_created_and_none_is_known(
     broker: Broker, through: Through, version: int
 ) -> None:
     append(broker, batch(0))

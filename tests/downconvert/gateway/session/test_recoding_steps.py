@@ -128,7 +128,7 @@ def test_no_more_is_asked_for_than_a_response_may_hold(most: int, asked: int) ->
 
 
 @pytest.mark.parametrize("records", [None, b""])
-def test_nothing_is_an_empty_set(records: bytes | None) -> None:
+def test_absent_records_become_an_empty_record_set(records: bytes | None) -> None:
     found, _ = run(body(0), fetch_response(part(records)))
     assert found.responses[0].partitions[0].records == b""
     found, _ = drive(recoding.as_it_is(body(0), 9), fetch_response(part(records)))

@@ -256,7 +256,7 @@ def test_one_batch_becomes_what_the_exchange_makes_of_it(version: int, codec: Co
         of_cluster(build([Record(offset=1, timestamp=0, value=b"v")], magic=2)),  # below the offset
     ],
 )
-def test_requests_that_are_less_simple_are_left_to_the_exchange(data: bytes) -> None:
+def test_unusual_requests_are_left_to_the_exchange(data: bytes) -> None:
     assert not same(2, COMMITTED, data)
 
 
@@ -281,7 +281,7 @@ def test_a_batch_that_the_clusters_limit_cuts_is_left_out(version: int, codec: C
 
 
 @pytest.mark.parametrize("records", [b"", None])
-def test_nothing_is_answered_with_nothing(records: bytes | None) -> None:
+def test_a_response_without_records_is_that_of_the_exchange(records: bytes | None) -> None:
     assert same(1, COMMITTED, of_cluster(records))  # type: ignore[arg-type]
 
 

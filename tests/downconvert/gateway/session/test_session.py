@@ -116,7 +116,7 @@ def test_an_api_that_is_not_offered_ends_the_connection(through: Through) -> Non
     assert reply == HangUp("API 32767 v0 is not served here")
 
 
-def test_only_looking_lets_everything_pass(broker: Broker) -> None:
+def test_an_observing_gateway_forwards_everything(broker: Broker) -> None:
     through = Through(broker, replace(CONFIG, is_observing=True))
     assert through.passes(frame(ApiKey.Fetch, 0, Message(topics=[])))
     silent = frame(ApiKey.Produce, 0, produce_body(b"", acks=0))
@@ -205,7 +205,7 @@ def test_where_the_gateway_authenticates_itself_clients_cannot(broker: Broker) -
     )
 
 
-def test_a_cluster_that_answers_with_an_error_is_none(broker: Broker) -> None:
+def test_an_error_in_the_clusters_api_versions_is_an_error_of_the_request(broker: Broker) -> None:
     def tamper(_ask: Ask, response: bytes) -> bytes:
         error = (42).to_bytes(2)
         return response[:8] + error + response[10:]
@@ -215,7 +215,7 @@ def test_a_cluster_that_answers_with_an_error_is_none(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 60, 7))
-def test_half_a_request_is_none(through: Through, cut: int) -> None:
+def test_a_request_that_is_cut_off_is_refused(through: Through, cut: int) -> None:
     whole = frame(ApiKey.Fetch, 0, Message(topics=[Message(topic="t" * 60, partitions=[])]))
     with pytest.raises(BadRequestError):
         through.reply(whole[: len(whole) - 1 - cut])

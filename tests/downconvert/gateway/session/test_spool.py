@@ -50,7 +50,7 @@ def test_small_is_kept_in_memory_and_large_in_a_file_without_a_name(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_large_ones_are_in_memory_while_the_budget_lasts(tmp_path: Path) -> None:
+def test_large_responses_are_in_memory_while_the_budget_lasts(tmp_path: Path) -> None:
     data = response(bytes(MEMORY_MAX))
     budget = MemoryBudget(len(data) + 100)
     kinds = []

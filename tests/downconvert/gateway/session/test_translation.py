@@ -102,7 +102,7 @@ def test_topics_are_created_as_before(broker: Broker, through: Through, version:
     assert len(broker.topics["new"].partitions) == 2
 
 
-def test_whether_a_setting_is_the_default_is_told_as_before(through: Through) -> None:
+def test_old_describe_configs_say_whether_a_setting_is_the_default(through: Through) -> None:
     resource = Message(resource_type=2, resource_name="t", configuration_keys=None)
     response = through.ask(ApiKey.DescribeConfigs, 0, Message(resources=[resource]))
     (result,) = response.results

@@ -127,7 +127,7 @@ def test_each_turn_does_a_turns_work() -> None:
     assert (end.value.value, under_way) == (7, set())
 
 
-def test_few_hold_anything_between_two_turns_and_all_come_to_their_end() -> None:
+def test_few_plans_are_suspended_at_a_time_and_all_finish() -> None:
     under_way: set[int] = set()
     waiting = [planned(under_way, number) for number in range(3 * PLANS_MAX)]
     found = set()

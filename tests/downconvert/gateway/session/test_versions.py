@@ -100,7 +100,7 @@ def test_apis_between_brokers_are_not_offered() -> None:
     assert versions({24: (0, 5)}).offered[ApiKey.AddPartitionsToTxn] == range(4)
 
 
-def test_where_there_are_lists_what_names_something_elsewhere_is_not_offered() -> None:
+def test_with_lists_only_apis_and_versions_with_checked_names_are_offered() -> None:
     offered = versions(has_lists=True).offered
     assert offered.keys() <= RULES.keys()
     assert offered[ApiKey.Fetch].stop - 1 == 12

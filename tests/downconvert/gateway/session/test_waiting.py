@@ -49,7 +49,7 @@ def test_administrators_wait_for_all_brokers() -> None:
     assert Waits().of_frame(parse(unknown), unknown) == UNREAD
 
 
-def test_all_else_does_not_wait() -> None:
+def test_heartbeats_and_metadata_do_not_wait() -> None:
     assert of_frame(ApiKey.Heartbeat, 0, Message()) == 0
     assert Waits().of_body(ApiKey.Metadata, Message(topics=None)) == 0
 

@@ -30,7 +30,7 @@ def kafkas(tmp_path: Path) -> OffsetIndex:
     return OffsetIndex.open(tmp_path / KAFKAS, KAFKAS_BASE)
 
 
-def test_lookups_give_kafkas_responses(kafkas: OffsetIndex) -> None:
+def test_lookups_find_what_kafkas_do(kafkas: OffsetIndex) -> None:
     lines = corpus.vectors("index-lookups.jsonl").splitlines()
     lookups = [entry for entry in map(json.loads, lines) if entry["lookup"] == "offset"]
     assert len(lookups) == 300

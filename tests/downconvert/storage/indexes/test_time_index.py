@@ -30,7 +30,7 @@ def kafkas(tmp_path: Path) -> TimeIndex:
     return TimeIndex.open(tmp_path / KAFKAS, KAFKAS_BASE)
 
 
-def test_lookups_give_kafkas_responses(kafkas: TimeIndex) -> None:
+def test_lookups_find_what_kafkas_do(kafkas: TimeIndex) -> None:
     lines = corpus.vectors("index-lookups.jsonl").splitlines()
     lookups = [entry for entry in map(json.loads, lines) if entry["lookup"] == "timestamp"]
     assert len(lookups) == 300
@@ -49,7 +49,7 @@ def test_the_same_appends_make_the_same_file(kafkas: TimeIndex, tmp_path: Path) 
     assert path.read_bytes() == corpus.vectors(KAFKAS)
 
 
-def test_lookups(tmp_path: Path) -> None:
+def test_a_lookup_finds_the_entry_at_or_before_a_time(tmp_path: Path) -> None:
     assert empty(tmp_path).lookup(100) == (-1, 45)
     index = filled(tmp_path)
     assert index.lookup(9) == (-1, 45)

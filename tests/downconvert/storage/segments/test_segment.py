@@ -132,7 +132,7 @@ def test_remembered_batches_are_dropped_with_the_file(gap: Segment) -> None:
     assert first_offset(gap.read(51, 300, gap.size)) == 51
 
 
-def test_times(tmp_path: Path) -> None:
+def test_a_time_leads_to_the_first_record_that_is_not_older(tmp_path: Path) -> None:
     made = indexed_segment(tmp_path, 40, *(batch(n, n + 1) for n in range(40, 50, 2)))
     for time, offset in ((420, 42), (421, 43), (430, 43), (431, 44), (401, 41), (399, 40)):
         found = made.find_timestamp(time, 40, made.size)

@@ -81,7 +81,7 @@ def test_the_next_address_is_tried_at_once_after_one_that_refuses(
         assert in_loop(reached(port)) == LOOPBACK
 
 
-def test_one_connection_is_made_even_if_several_addresses_response_at_once(
+def test_one_connection_is_made_even_if_several_addresses_answer_at_once(
     hosts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are closed."""

@@ -54,7 +54,7 @@ def test_a_wait_ends_when_its_time_is_over() -> None:
     with_clock(use)
 
 
-def test_one_without_a_limit_does_not_end() -> None:
+def test_a_wait_without_a_limit_does_not_time_out() -> None:
     async def use(clock: Clock, deadline: Deadline) -> None:
         waiter = clock.create_future()
         clock.call_later(1e6, waiter.set_result, None)

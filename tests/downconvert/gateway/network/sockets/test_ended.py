@@ -25,7 +25,7 @@ def test_a_session_that_ends_says_why(ends: HangUp, end: End) -> None:
     assert (str(error), end_of(error)) == ("the reason", end)
 
 
-def test_errors_that_say_nothing_of_the_end_are_not_guessed() -> None:
+def test_an_unknown_error_gives_no_reason_for_the_end() -> None:
     assert end_of(BadRequestError("anything")) is End.REQUEST
     assert end_of(TimeoutError()) is End.TIMEOUT
     assert end_of(SilentBrokerError(Address("cluster", 9092), 30.0)) is End.CLUSTER

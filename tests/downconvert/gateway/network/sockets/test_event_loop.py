@@ -11,7 +11,7 @@ from downconvert.gateway.network.sockets.event_loop import EventLoop
 from downconvert.gateway.network.sockets.socket_transport import READABLE
 
 
-def test_it_is_a_loop_like_others() -> None:
+def test_the_loop_runs_a_coroutine_to_its_end() -> None:
     loop = EventLoop()
     try:
         assert loop.run_until_complete(asyncio.sleep(0, 7)) == 7

@@ -16,7 +16,7 @@ def no_free_pipes() -> None:
         pipes.take().close()
 
 
-def test_one_that_was_given_back_is_taken_again() -> None:
+def test_a_pipe_that_was_given_back_is_reused() -> None:
     pipe = pipes.take()
     pipes.give_back(pipe, is_empty=True)
     again = pipes.take()
@@ -36,7 +36,7 @@ def test_bytes_that_are_left_in_a_pipe_are_not_for_the_next_user() -> None:
     other.close()
 
 
-def test_few_are_kept() -> None:
+def test_few_pipes_are_kept_for_reuse() -> None:
     given = [pipes.take() for _ in range(pipes.KEPT_MAX + 3)]
     for pipe in given:
         pipes.give_back(pipe, is_empty=True)

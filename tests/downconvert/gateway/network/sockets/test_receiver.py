@@ -67,7 +67,7 @@ def test_a_receiver_that_is_asked_for_nothing_is_done() -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3])
-def test_it_pauses_after_the_piece_that_the_sink_cannot_follow(pieces: int) -> None:
+def test_receiving_pauses_when_the_sink_is_full(pieces: int) -> None:
     sink = Sink()
     receiver = Receiver(sink, 500, 7, lambda: len(sink.sizes) < pieces)
     assert not receiver.is_done()
@@ -158,7 +158,7 @@ def test_as_much_may_wait_for_its_reader_as_the_connection_holds(sizes: tuple[in
     with_stream(use)
 
 
-def test_a_sink_that_cannot_follow_gets_the_rest_later() -> None:
+def test_a_slow_sink_gets_the_rest_later() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         theirs.sendall(DATA)
         sink = Sink()

@@ -89,7 +89,9 @@ def test_a_slow_client_gets_all_of_it(served: tuple[Broker, Gateway], read: Coun
     assert read["broker"] < COUNT * SIZE // 10
 
 
-def test_a_client_that_goes_in_the_midst_ends_it(served: tuple[Broker, Gateway]) -> None:
+def test_a_client_that_leaves_within_a_response_frees_its_place(
+    served: tuple[Broker, Gateway],
+) -> None:
     _, running = served
     with Wire(running.address, SO_RCVBUF=4096) as client:
         client.send(ApiKey.Fetch, VERSION, body())
@@ -139,7 +141,7 @@ def test_a_broker_that_resets_or_has_gone_is_told_as_such(begun: bool) -> None:
     assert in_loop(run()) == "the broker"
 
 
-def test_a_client_that_asks_on_while_it_is_answered_gets_all_of_it() -> None:
+def test_a_client_that_sends_requests_during_a_response_gets_all_of_it() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         async with connections(UNLIMITED) as ((source, target), ends):
@@ -348,7 +350,7 @@ def test_the_side_that_is_silent_for_too_long_is_named(silent: str) -> None:
 
 
 @pytest.mark.parametrize("patient", ["the broker", "the client"])
-def test_each_of_the_two_has_its_own_patience(patient: str) -> None:
+def test_each_side_of_a_splice_has_its_own_time_limit(patient: str) -> None:
     """While one is waited for, the other's limit does not count."""
     patience: dict[str, float | None] = {"the broker": 0.1, "the client": 0.1, patient: 600.0}
     size = 8 * MiB
@@ -373,7 +375,7 @@ def test_each_of_the_two_has_its_own_patience(patient: str) -> None:
     in_loop(run())
 
 
-def test_a_broker_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
+def test_a_broker_that_closes_within_a_response_ends_the_connection(tmp_path: Path) -> None:
     with cluster(tmp_path, "t") as (broker, port):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
         with wired(port) as wire, gateway(wire.port) as running:
@@ -386,7 +388,7 @@ def test_a_broker_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
             wait_for(lambda: bool(running.figures().ends["broker_failed"]))
 
 
-def test_tls_is_copied(tmp_path: Path, read: Counter[str]) -> None:
+def test_a_response_over_tls_is_copied_and_not_spliced(tmp_path: Path, read: Counter[str]) -> None:
     with over_tls(tmp_path) as (broker, client):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
         assert count(client.ask(ApiKey.Fetch, VERSION, body())) == COUNT

@@ -14,7 +14,7 @@ PIECE = 4096
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
-def test_a_buffer_is_there_while_it_holds_something(size: int) -> None:
+def test_consumed_bytes_are_not_overwritten_while_a_view_of_them_exists(size: int) -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         for piece in (b"a" * size, b"b" * size):
             assert not stream.available

@@ -85,7 +85,7 @@ def _counts(runs: Sequence[Run]) -> Iterator[str]:
             cells.append(
                 "not run" if run is None else " / ".join(str(run.count(v)) for v in Verdict)
             )
-        yield f"| {suite.title} {suite.version} | " + " | ".join(cells) + " |"
+        yield f"| {suite.title} ({suite.version}) | " + " | ".join(cells) + " |"
 
 
 def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def test_a_known_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_document_has_the_numbers_and_one_line_for_each_cell() -> None:
     output = table.document(RUNS)
-    assert "| franz-go 1.22.2 | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in output
+    assert "| franz-go (1.22.2) | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in output
     assert (
         "| franz-go | `serve --writable` | `b` | *not known yet*: fail, its output: b / said more"
         in output

@@ -46,10 +46,11 @@ Add `--cert` and `--key` if it asks for a certificate. `--tls` alone trusts what
 The user needs the rights to create, write, read and delete topics named `conformance-*`, and to use
 transactional ids named so.
 
-Compacted topics are written first and read last, after the broker's cleaner has run. If it has not
-within a minute, the result says that they were left out. So it does for topics in old formats, if
-the broker only writes v2. The test does not write trimmed logs, logs in which a newer format
-follows an older one, and transactions if the broker has none.
+Compacted topics are written first and read last, after the broker's cleaner has run. The result
+names
+the topics that were left out: compacted ones, if the cleaner has not run within a minute, and those
+in old formats, if the broker only writes v2. The test writes no trimmed logs, no logs in which a
+newer format follows an older one, and no transactions if the broker has none.
 
 """
 RESULTS: Final = """## Results

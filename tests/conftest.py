@@ -58,7 +58,7 @@ OTHERS_PROGRAMS: Final = (
 )
 OTHERS_SECONDS: Final = 900  # with the set-up, which may fetch a client, or start three JVMs
 
-# What takes longest comes first, so that no worker is alone with it in the end.
+# The longest files come first, so that no worker is alone with one in the end.
 LONGEST: Final = (
     "downconvert/cli/test_gateway.py",
     "downconvert/cli/test_serve.py",
@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.flaky(reruns=1))
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
-            # What runs on each kernel in its turn need not be run on the reference as a whole.
+            # Tests that run on each kernel need not run on the reference once more.
             if {"kernel", "native", "twin"} & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
     items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))

@@ -37,7 +37,7 @@ MESSAGE_FIELDS: Final = {
     V0: ("offset", "size", "crc", "magic", "attributes"),
     V1: ("offset", "size", "crc", "magic", "attributes", "timestamp"),
 }
-# What sizes, counts and deltas are most likely to be taken wrong at.
+# Values of sizes, counts and deltas at which mistakes are most likely.
 TELLING: Final = (0, 1, -1, -2, 2, 7, 13, 14, 48, 49, 127, 128, 2**31 - 1, -(2**31))
 SIZE_AT: Final = PREFIX.size - 4
 

@@ -1,7 +1,7 @@
 """Hypothesis strategies for records, batches and segments of every kind that a log may hold.
 
-Whatever is drawn carries its bytes and what a reader finds in them. A batch is drawn without its
-place, and built when its first offset is known: nothing overlaps, and nothing is filtered out. The
+Each example carries its bytes and what a reader finds in them. A batch is drawn without its place,
+and built when its first offset is known. So nothing overlaps, and nothing is filtered out. The
 plain comes first in every choice: a failure shrinks to few, small, plain records.
 
 Not here: damaged bytes (damage.py)."""
@@ -69,13 +69,13 @@ class Segment:
 
     @property
     def records(self) -> list[Record]:
-        """Those that consumers are given: no control records."""
+        """The records that consumers get: no control records."""
         return [r for batch in self.batches if not batch.is_control for r in batch.records]
 
 
 # A batch that has been drawn, and is built when it is told its first offset.
 Unplaced: TypeAlias = Callable[[int], Batch]
-# What is drawn of a record: the step to its offset, timestamp, key, value, headers.
+# The drawn parts of a record: the step to its offset, timestamp, key, value, headers.
 Drawn: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 Contents: TypeAlias = SearchStrategy[bytes | None]
 

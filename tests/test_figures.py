@@ -14,7 +14,7 @@ PAGES: Final = {
     path.name: path.read_text() for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("*.md"))
 }
 
-# What is stated, and how; the group is the figure.
+# Each statement, and its form. The group is the figure.
 FIGURES: Final = {
     "memory of lazy conversion": r"[Ll]azy conversion takes ([\d.]+ [KM]iB)",
     "memory of eager conversion": (

@@ -1,5 +1,5 @@
-"""Clients of Maven Central and brokers need Java: where it is not there, nothing is collected here,
-unless REQUIRE_JAVA is set. What else a test needs it says where it is skipped for want of it."""
+"""Clients of Maven Central and brokers need Java. Without it, nothing is collected here, unless
+REQUIRE_JAVA is set. A skipped test names what else is missing."""
 
 from tests import kafka_server
 

@@ -1,7 +1,7 @@
 """Failures that are a client's own fault, with any server.
 
-Each is declared with its reason, and none is hidden: the table of results counts them apart. That a
-fault is declared does not mean that it always shows.
+Each is declared with its reason, and none is hidden: the table of results counts them apart. A
+declared fault does not always show.
 
 Not here: which combinations there are (combinations.py)."""
 

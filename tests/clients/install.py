@@ -19,14 +19,14 @@ from .combinations import GO, MAVEN, NPM, PYPI, RUST, C, Client
 PROGRAMS: Final = Path(__file__).parent / "programs"
 HOME: Final = Path(__file__).parents[2] / "build" / "clients"
 
-# What the clients of PyPI need beside themselves; what they ask for does not build any more.
+# Dependencies of the clients of PyPI. The versions that the clients ask for no longer build.
 SHARED_OF_PYTHON: Final = (
     *("six==1.16.0", "kazoo==2.8.0", "tabulate==0.9.0", "packaging==24.2"),
     *("lz4==4.3.3", "zstandard==0.23.0", "python-snappy==0.7.3", "cramjam==2.9.1"),
     *("async-timeout==4.0.3", "typing_extensions==4.12.2", "xxhash==3.5.0"),
 )
 SHARED_OF_NODE: Final = ("snappyjs@0.7.0", "lz4js@0.2.0", "fzstd@0.1.1")
-# What the codecs of kafka-go 0.1 and 0.2 need, from before there were modules.
+# Dependencies of the codecs of kafka-go 0.1 and 0.2, which are older than Go's modules.
 GO_BESIDE: Final = ("github.com/golang/snappy@v0.0.4", "github.com/pierrec/lz4@v2.6.1+incompatible")
 BESIDE: Final = {"aiokafka-0.8.1": ("kafka-python==2.0.2",)}
 JAVA: Final = ("java", "-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -49,8 +49,8 @@ class Outcome:
 
 
 def kept(path: Path) -> Iterator[Outcome]:
-    """Those of a run that were written down, one a line, in their order. What is no combination
-    any more is left out."""
+    """The noted outcomes of a run, one a line, in their order. Combinations that no longer exist
+    are left out."""
     by_name = {str(one): one for one in all_combinations()}
     for line in path.read_text().splitlines():
         row = json.loads(line)

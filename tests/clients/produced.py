@@ -114,7 +114,7 @@ def oldest_consumers() -> list[Combination]:
 
 
 def produce(producer: Producer, bootstrap: str, wait: float = 60.0) -> str:
-    """Sends all to a topic that is created for it. What went wrong; else empty."""
+    """Sends all records to a new topic. Returns what went wrong, or an empty text."""
     kafka_wire.create_topic(int(bootstrap.rpartition(":")[2]), producer.topic, 1, 1, {})
     for codec, acks in producer.ways:
         command = [*installed(producer.client), "--bootstrap", bootstrap, "--mode", "produce"]

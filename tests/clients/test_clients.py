@@ -35,7 +35,7 @@ Asked = dict[Combination, Future[list[Outcome]]]
 def outcomes(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Asked]:
-    """All that is asked for, side by side."""
+    """All requested topics, side by side."""
     directory = tmp_path_factory.mktemp("topics")
     written: list[Topic] = topics.write(directory)
     with brokers.served(directory) as bootstrap, ThreadPoolExecutor(AT_A_TIME) as pool:

@@ -1,8 +1,8 @@
 """The doctor on what real brokers of Kafka 3 leave behind of real clients: it names those that a
 real broker of Kafka 4 does not serve, and none that it does.
 
-Each client reads a topic from both brokers. What the older one logged of it, and what a proxy
-before that saw, is what the doctor is given. `python -m tests.clients.test_doctor` asks all."""
+Each client reads a topic from both brokers. The doctor gets the request log of the older one, and
+a proxy's capture. `python -m tests.clients.test_doctor` asks all."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class Watched:
         self._taken()
         self._recording.clear()
         assert reads(combination, self.bootstrap), f"{combination} does not read from Kafka {OLD}"
-        # Of a client that has gone the broker may log the last fetch later.
+        # The broker may log the last fetch of a client after the client has gone.
         own = [b":%d-" % port for port in self._recording.ports]
         lines = self._taken().splitlines(keepends=True)
         log = b"".join(line for line in lines if any(port in line for port in own))

@@ -2,8 +2,8 @@
 
 Fourteen: each codec, all of them mixed, nulls and headers, append time, small records, records of
 1 MB, a log that begins inside a segment, compacted logs whose batches have lost their ends, and
-transactions of every fate. What a consumer shall read are all data records, once, in order: old
-clients know no isolation.
+transactions of every fate. A consumer must read all data records, once, in order: old clients
+know no isolation.
 
 Not here: which record a client can show how (outcome.py)."""
 
@@ -234,8 +234,8 @@ def _compacted(seed: str, codec: Codec) -> Partition:
 
 
 def _transactions(last: str) -> Partition:
-    """Committed, aborted and interleaved ones, and plain records among them. What is last is a
-    marker, with no record behind it, or the records of a transaction that never ended."""
+    """Committed, aborted and interleaved transactions, and plain records among them. The log ends
+    with a marker, or with the records of a transaction that never ended."""
     partition, random = Partition(), Random(f"{SEED} transactions {last}")
     sequences: dict[int, int] = {}
 

@@ -1,6 +1,6 @@
 """deploy/alerts.yaml: each alert fires, in a real Prometheus that scrapes real gateways.
 
-What an alert waits for before it fires is minutes: promtool passes them, with the same rules."""
+An alert waits for minutes before it fires. promtool simulates them, with the same rules."""
 
 import json
 import re
@@ -37,7 +37,7 @@ RULES: Final = {
     for rule in group["rules"]
 }
 NAME: Final = re.compile(r"\bdownconvert_gateway_\w+")
-# What a test cannot bring about within seconds: a slow cluster, and a full disk.
+# A test cannot cause these within seconds: a slow cluster, and a full disk.
 EASIER: Final = {"GatewaySlow": ("> 5", "> 0"), "GatewaySpoolFull": ("< 512", "< 512000000")}
 # promtool's values, a minute apart: of before, and of while it lasts.
 SERIES: Final = {

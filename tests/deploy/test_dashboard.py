@@ -75,8 +75,8 @@ def ready(stack: ExitStack, *arguments: object) -> dict[str, Any]:
 
 
 def use(address: tuple[str, int]) -> None:
-    """As an old consumer does, with one request that is answered with an error; and a transaction.
-    What takes more than its rate comes last."""
+    """Sends an old consumer's requests, one of them wrong, and a transaction. The request that
+    exceeds its rate comes last."""
     with Talk(address) as talk:
         committed = Message(partition_index=0, committed_offset=3, committed_metadata="")
         topics = [Message(name=TOPIC, partitions=[committed])]

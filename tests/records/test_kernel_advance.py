@@ -203,7 +203,7 @@ def test_a_shortened_file_ends_the_call_with_source(
 @each_kernel
 @pytest.mark.parametrize("size", [0, 1, CHUNK, len(LOG) // 2, len(LOG) - 1])
 def test_a_buffer_may_be_the_beginning_of_the_range(kernel: ModuleType, size: int) -> None:
-    """What follows the whole items in it is not taken for a torn tail."""
+    """Bytes after its whole items do not count as a torn tail."""
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     room = budget = 2**31
     call = CHUNK, MEMORY, False, room, budget

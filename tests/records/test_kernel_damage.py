@@ -32,7 +32,7 @@ def fields(*parts: bytes) -> bytes:
     return body(b"\0\0\2", *parts)
 
 
-# What is wrong with a record, and such records; they are the last of their batches.
+# Damage of a record, and such records. They are the last of their batches.
 RECORDS = {
     "varint is too long": [
         TOO_LONG,
@@ -78,7 +78,7 @@ MISFITS = {
     "negative timestamp": [record(1, timestamp_delta=-1002)],
     "offset does not increase": [record(0), record(-1), record(-(2**31))],
 }
-# What is wrong with a message of v1, and such messages.
+# Damage of a message of v1, and such messages.
 MESSAGES = {
     "message is smaller than its header": [
         spliced(message(V1, 1, None, None), 8, b"\0\0\0\x15", drop=4)[:33]
@@ -95,7 +95,7 @@ MESSAGES = {
     ],
     "negative timestamp": [message(V1, 1, timestamp=-2), message(V1, 1, timestamp=-(2**63))],
 }
-# What is wrong with an entry of a log, and such entries.
+# Damage of an entry of a log, and such entries.
 GOOD = batch(record(0), record(1))
 ENTRIES = {
     "entry is smaller than a message header": [
@@ -119,7 +119,7 @@ ENTRIES = {
     ],
     **MESSAGES,
 }
-# What is wrong with an entry of a compressed message, and such entries.
+# Damage of an entry of a compressed message, and such entries.
 INNER_ENTRIES = {
     "entry is smaller than a message header": [damaged(message(V1, 1), field="size", to=13)],
     "unknown magic": [

@@ -389,7 +389,7 @@ def test_a_row_needs_a_message_that_reaches_to_its_magic(kernel: ModuleType, ver
 def test_encoded_headers_need_room_beside_keys_and_values(
     kernel: ModuleType, bytes_max: int, count: int
 ) -> None:
-    """Those that have been added count without their sizes: 4 bytes a row, and 6 for the next."""
+    """Added rows count without their sizes: 4 bytes each, and 6 for the next."""
     source = b"kv\x02h\x02x"
     rows = 3 * ROW.pack(0, 0, 0, 0, 1, 1, 1, 2, 4, 1)
     filled = kernel.ArrowColumns(9, bytes_max, True, True, True, EVERY, EVERY)

@@ -116,7 +116,7 @@ def test_a_tail_of_any_size(size: int) -> None:
 
 
 def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
-    """Which of the two is checked first shows only if both are unusual."""
+    """Only unusual values of both show which is checked first."""
     works: tuple[Any, ...] = "transcode", "columns", "measure"
     offsets, timestamps = (-1, 4, 5, 2**63 - 1), (-(2**63), -2, -1, 0)
     for work, magic, to_magic, offset, timestamp, flags in product(
@@ -129,7 +129,7 @@ def test_a_message_of_a_log_of_any_offset_and_timestamp() -> None:
 
 
 def used(kernel: ModuleType, rows: bytes, source: bytes) -> Iterator[Any]:
-    """What each function makes of the rows, or that it refuses them."""
+    """The result of each function for the rows, or its error."""
     columns = kernel.ArrowColumns(9, 999, True, True, True, (-(2**63), 2**63 - 1), (-2, 2**63 - 1))
     calls: list[Callable[[], Any]] = [
         lambda: kernel.make_records(rows, 0, ROW_SIZE, source, 5, 2**31 - 2),

@@ -1,8 +1,8 @@
 """Logstash's input for Kafka: the client that each major version of the plugin brings, with the
 settings that the plugin gives it.
 
-Logstash itself is not run. What the plugin says to Kafka is the Java client's, and its version and
-settings are in the plugin's source.
+Logstash itself is not run. Its plugin uses the Java client. The client's version and settings are
+in the plugin's source.
 
 Not here: versions 1 and 2 of the plugin, whose client of 0.8 finds brokers in their ZooKeeper."""
 

@@ -17,7 +17,7 @@ _COMPLAINT: Final = re.compile(
     r"|no broker|unavailable|denied|panic",
     re.IGNORECASE,
 )
-# What stands in a line only for this once: colours, times, addresses, paths, processes, topics.
+# Parts of a line that differ from run to run: colours, times, addresses, paths, processes, topics.
 _ONCE: Final = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"), ""),
@@ -30,10 +30,10 @@ _ONCE: Final = (
     (re.compile(r'"(ts|level|offset_offset)":("\w+"|[\d.]+),'), ""),
     (re.compile(r"\s+"), " "),
 )
-# What a trial's end makes it say, and where in its own code it was.
+# Lines that the end of a trial causes, and lines of stack traces.
 _NOT_IT: Final = re.compile(
     r"interrupted|loop terminated|failed at \w+ \d|^\s+at "
-    # What Storm tells of itself, of its ZooKeeper, and of an end whose reason it has told.
+    # Storm's lines about itself, its ZooKeeper, and an end whose reason it has given.
     r"|INFO +o\.a\.s\.|end ?of ?stream ?exception|worker died",
     re.IGNORECASE,
 )

@@ -25,9 +25,9 @@ LIBRARIES: Final = f"usr/lib/{_MULTIARCH}"
 # Bindings of slf4j that would stand in the way of the one that is wanted.
 LOGGING: Final = ("org.slf4j:slf4j-log4j12", "ch.qos.logback:logback-classic")
 
-# Of classes that are read by libraries from before Java 9.
+# For classes that libraries from before Java 9 read.
 OLD_JAVA: Final = ("--release", "8", "-nowarn", "-Xlint:none")
-# What Java programs from before Java 9 reach into.
+# Packages that Java programs from before Java 9 access.
 OPENED: Final = (
     *(
         f"--add-opens=java.base/{package}=ALL-UNNAMED"

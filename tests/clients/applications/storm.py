@@ -20,7 +20,7 @@ SPOUTS: Final = (
     ("storm-kafka-client", "StormNew", "org.apache.kafka:kafka-clients:0.10.1.0"),
     ("storm-kafka-client", "StormNew", "org.apache.kafka:kafka-clients:2.8.2"),
 )
-# Of its pages, which nobody looks at here; they are in another registry than Maven Central.
+# A dependency of its pages, which are not needed here. Maven Central does not have it.
 ELSEWHERE: Final = ("ring-cors:ring-cors",)
 
 

@@ -22,8 +22,8 @@ READ_SECONDS: Final = 120.0  # for all of a topic, on a machine that is busy wit
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server that applications may be pointed at. What is said here of topics is asked of the
-    cluster itself, by a client that it knows."""
+    """A server that applications may be pointed at. Topics are created and described at the
+    cluster itself, by a current client."""
 
     name: str
     bootstrap: str

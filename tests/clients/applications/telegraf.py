@@ -1,7 +1,7 @@
 """Telegraf: lines of a file into a topic (outputs.kafka), and a topic into a file
 (inputs.kafka_consumer). `version` is Sarama's, and says which requests it sends.
 
-What is given to outputs.kafka is the same file each second, so that records come more than once."""
+outputs.kafka gets the same file each second, so records come more than once."""
 
 from pathlib import Path
 from typing import Final

@@ -42,7 +42,7 @@ BITS: Final = {
     "DescribeConfigs": operations.DESCRIBE_CONFIGS,
     "AlterConfigs": operations.ALTER_CONFIGS,
 }
-# What a request names without a field for it, or what its response lists, needs this to be shown.
+# Operations that show names without a field in the request, or names that a response lists.
 SHOWN: Final = {
     ApiKey.ListGroups: {(Kind.GROUP, operations.DESCRIBE)},
     ApiKey.ListTransactions: {(Kind.TRANSACTIONAL_ID, operations.DESCRIBE)},
@@ -116,7 +116,7 @@ def of_topic(field: str, **values: Any) -> Message:
     return Message(**{field: [one]}, name="x", topic="x")
 
 
-# What Kafka's classes of responses put into a partition with an error.
+# The fields of a partition with an error, in the responses that Kafka's classes make.
 PARTITIONS: Final[dict[ApiKey, tuple[int, str, str, str, dict[str, Any]]]] = {
     ApiKey.Produce: (
         *(8, "topic_data.partition_data", "responses.partition_responses", "index"),

@@ -63,7 +63,7 @@ ZSTD: Final = "zstd-ct"
 TOPICS_OF_SESSION: Final = ("none-ct", "rolled", "txn-open")
 OFFSETS: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
 
-# What Kafka gets wrong with clients that do not read the format on disk.
+# Kafka's mistakes with clients that do not read the format on disk.
 DIFFERENCES_OF_3: Final = {
     "zstd is refused",
     "records come twice",
@@ -387,7 +387,7 @@ def test_offsets_are_listed_the_same(pair: Pair, version: int) -> None:
 
 
 def timestamps(pair: Pair, topic: str) -> list[int]:
-    """Those that are none, a record's, and others before, between and behind those of records."""
+    """Special times, times of records, and times before, between and after those of records."""
     log = pair.broker.topics[topic].partitions[0].log
     own = sorted(record.timestamp for record in log.records())
     some = [own[0], own[len(own) // 2], own[len(own) // 2] + 1, own[-1], own[-1] + 1]

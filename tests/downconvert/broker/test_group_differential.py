@@ -87,7 +87,7 @@ def test_offsets_that_kafka_keeps_are_found_in_its_directory(
     assert (found.committed_leader_epoch, found.metadata) == (0, "m")
 
 
-# What is committed to a group, in this order: offsets, by whom, and how transactions end.
+# Commits to a group, in this order: a producer or None, and an offset or a transaction's end.
 TRANSACTIONS: Final[dict[str, list[tuple[str | None, int | str]]]] = {
     "aborted": [("one", 5), ("one", "commit"), ("one", 15), ("one", "abort")],
     "open": [("one", 5), ("one", "commit"), ("one", 15)],

@@ -165,7 +165,7 @@ def different() -> Iterator[tuple[str, int, bytes]]:
 
 
 REASONS: Final = {
-    # What no v0 or v1 can say, and no reader of those could be given.
+    # v0 and v1 cannot hold this, so their readers could not get it.
     "base_timestamp -1000": ErrorCode.INVALID_TIMESTAMP,
     # Kafka says UNKNOWN_SERVER_ERROR of all these, as of a bug of its own.
     "attributes 1": ErrorCode.INVALID_RECORD,

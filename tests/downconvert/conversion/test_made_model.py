@@ -1,4 +1,4 @@
-"""Whatever pieces messages come in, a response ends where a simple model says."""
+"""A response ends where a simple model says, for messages of any sizes."""
 
 from dataclasses import dataclass
 

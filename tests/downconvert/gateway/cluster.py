@@ -1,7 +1,7 @@
 """A cluster that takes what Kafka 4 takes, without sockets: our own broker, with fewer versions.
 
-What a session asks goes to it as bytes, and its responses come back as bytes, so that whatever the
-gateway writes is read by something else, and the other way round.
+Requests of a session and their responses are passed as bytes. So other code than the gateway's
+reads what the gateway writes, and the other way round.
 
 Not here: real clusters (test_kafka_4.py)."""
 
@@ -33,7 +33,7 @@ from downconvert.gateway.topology import Address, Ports, Topology
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import CORRELATION_ID, frame, parsed, sent
 
-# What Kafka 4.4 begins at, where that is not 0.
+# The first versions that Kafka 4.4 serves, where they are not 0.
 FLOORS: Final = {
     ApiKey.Fetch: 4,
     ApiKey.ListOffsets: 1,

@@ -1,4 +1,4 @@
-"""Whatever breaks, what was acknowledged is there, in its order, and consumers get all of it."""
+"""Under faults, acknowledged records are there, in their order, and consumers get all of them."""
 
 import json
 import subprocess

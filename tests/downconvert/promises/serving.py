@@ -1,7 +1,7 @@
 """Old clients that fetch one log of a broker in any order, and what is promised of their responses.
 
-What several ask for is converted once while there is memory for it; how much there is, and how many
-ask, differs. Each response is the beginning of what an eager conversion makes from its offset on.
+Ranges requested by several clients are converted once while there is memory. The memory and the
+number of clients differ. Each response is the beginning of an eager conversion from its offset on.
 
 Not here: the library alone (world.py)."""
 

@@ -1,4 +1,4 @@
-"""Whatever a broker keeps and whoever else asks, each response is what was promised."""
+"""Each response is as promised, with any cache and any other clients."""
 
 from pathlib import Path
 from random import Random

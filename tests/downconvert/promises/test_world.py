@@ -1,4 +1,4 @@
-"""Whatever clients do and whatever is kept for them, each response is what was promised."""
+"""Each response is as promised, for any actions of clients and any cache."""
 
 from pathlib import Path
 from random import Random

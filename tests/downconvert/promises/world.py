@@ -1,9 +1,9 @@
 """Clients that fetch one log, in any order, and all that is promised of what they get.
 
 Each step lets one client do something, or the memory for what was converted runs out or is there
-again, or the file grows, or is truncated for a while. Whatever was done before, a response is what
-it would be alone and without any cache, as long as it was promised to be, within its limits, and
-the next one begins with what it left out. If the file was truncated meanwhile, a response may fail,
+again, or the file grows, or is truncated for a while. A response is always what it would be alone
+and without any cache. It is as long as promised, and within its limits. The next one begins with
+what it left out. If the file was truncated meanwhile, a response may fail,
 or end early. The bytes that were sent are then right, and no more than were promised.
 
 Not here: what is in the log (any_log.py), how clients ask and take (client.py, clients.py,

@@ -1,4 +1,4 @@
-"""Whatever bytes come in: a message, or a BadRequestError, and quickly."""
+"""Any bytes become a message or a BadRequestError, and quickly."""
 
 import time
 import tracemalloc

@@ -285,7 +285,7 @@ CASES: Final = (
     Case(ApiKey.DescribeAcls, ((CLUSTER, "Describe"),), _acl),
     Case(ApiKey.CreateAcls, ((CLUSTER, "Alter"),), _acl),
     Case(ApiKey.DeleteAcls, ((CLUSTER, "Alter"),), _acl),
-    # All that there is: what is not to be described is left out.
+    # All names. Those that the client may not describe are left out.
     Case(ApiKey.Metadata, (), _everything, range(1, 20)),
     Case(ApiKey.ListGroups, (), lambda _version, _names: Message()),
     Case(ApiKey.ListTransactions, (), lambda _version, _names: Message()),

@@ -21,7 +21,7 @@ from tests.downconvert.storage.logs import batch, segment
 pytestmark = pytest.mark.others
 
 HERE: Final = "tests/downconvert/spark"
-# What each job and the data source ask of a session, and what is said where a task fails.
+# Tests of each job's and the data source's use of a session, and of errors of failed tasks.
 TESTS: Final = (
     "jobs/audit/test_audit.py::test_a_gap_between_segments_is_found",
     "test_commands.py::test_a_conversion_is_done_once",

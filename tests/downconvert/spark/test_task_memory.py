@@ -14,7 +14,7 @@ from records import Codec
 from records.units import MiB
 from tests.downconvert.storage.logs import batch, segment
 
-# What Python with all that a worker imports has by itself is not the segment's.
+# The memory of Python and of a worker's imports is not the segment's.
 GROWTH_MAX = 48 * MiB
 BOMB_SIZE = 96 * MiB
 

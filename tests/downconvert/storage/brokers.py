@@ -73,7 +73,7 @@ def directories() -> list[str]:
 
 @cache
 def dumps() -> list[Dump]:
-    """All that consumers read, of topics of which there is a partition."""
+    """The dumps of consumers, for topics with a partition here."""
     return [
         Dump(version, directory, topic, committed)
         for version, directory in (name.split("/") for name in directories())
@@ -84,7 +84,7 @@ def dumps() -> list[Dump]:
 
 
 def read_from(directory: str) -> Iterator[tuple[Dump, TopicPartition, list[dict[str, Any]]]]:
-    """What consumers read of each partition in a directory."""
+    """The records that consumers read from each partition in a directory."""
     for dump in dumps():
         if directory == f"{dump.version}/{dump.directory}":
             for partition, expected in dump.expected().items():

@@ -112,7 +112,7 @@ def make_batch(name: str, base: int, offsets: range, magic: int = V2, size: int 
 
 
 def state_of(path: Path) -> State:
-    """All that is below a directory: what kind of thing it is, and its bytes or where it leads."""
+    """The kind of each entry below a directory, and its bytes or its target."""
     found: State = {}
     for place, directories, files in os.walk(path):
         for name in (*directories, *files):

@@ -1,8 +1,8 @@
 """The history of a log, kept beside it, and the records that must therefore remain after a crash.
 
-What is found must be a beginning of the history, at least as long as what was flushed. Where the
-cleaner has been, a record may be missing if a later one has its key, or if its transaction was
-aborted; the last one of each key never.
+The found records must be a beginning of the history that has all flushed records. After a cleaning,
+a record may be missing if a later one has its key, or if its transaction was aborted. The last
+record of each key is never missing.
 
 Not here: making changes (workload.py)."""
 

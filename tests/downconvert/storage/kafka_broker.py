@@ -19,7 +19,7 @@ HOME: Final = Path(__file__).parent / "kafka"
 CLASSES: Final = kafka_server.BUILD / "kafka-judge"
 TOOLS: Final = ("java", "javac", "mvn")
 REQUIRED: Final = kafka_server.REQUIRED
-# What it logs would be taken for complaints.
+# Its log lines would count as complaints.
 SILENT: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 

@@ -1,6 +1,6 @@
-"""Each change of a log dies at each of its steps: what was flushed is there, what was cut is not.
+"""Each change of a log dies at each of its steps: flushed records are there, cut ones are not.
 
-All that is derived from the records is then as if it were made from them anew.
+Indexes, epochs and producers are then as if they were made from the records anew.
 
 Unsynced contents and names are lost or kept, each on their own.
 

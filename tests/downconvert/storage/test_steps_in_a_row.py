@@ -1,8 +1,8 @@
 """Random changes of a log, one after the other, until the machine dies at any of their steps.
 
-Flushed records are there afterwards, and truncated ones are not. All that is kept beside records is
-as if it were made from them anew: producers, aborted transactions, epochs, indexes, and the highest
-timestamps of segments. Then the log is changed further, and the machine dies again.
+Flushed records are there afterwards, and truncated ones are not. Producers, aborted transactions,
+epochs, indexes and the highest timestamps of segments are as if they were made from the records
+anew. Then the log is changed further, and the machine dies again.
 
 Not here: each step of a change (test_each_step.py), the cleaner and full disks (test_crash.py)."""
 

@@ -135,7 +135,7 @@ def test_new_and_deleted_partitions_are_synced(tmp_path: Path) -> None:
         log_dir.note_high_watermarks({PARTITION: 0})
         assert not disk.unsynced
         log_dir.logs.delete(PARTITION)
-        # What is left under the new name is removed by the next start at the latest.
+        # Files left under the new name are removed at the next start, at the latest.
         assert all(name.endswith("-delete") for name in disk.unsynced)
 
 

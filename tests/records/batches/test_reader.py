@@ -87,7 +87,7 @@ def rows_of(records: Records, header: BatchHeader) -> list[tuple[int, ...]] | st
 
 
 def batch_line(header: BatchHeader, found: list[dict[str, Any]]) -> dict[str, Any]:
-    # What a compressed message's base offset is only its first record tells.
+    # Only the first record tells the base offset of a compressed message.
     base = found[0]["offset"] if header.magic < 2 else header.base_offset
     return {
         "position": header.position,

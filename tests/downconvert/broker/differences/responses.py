@@ -14,7 +14,7 @@ from records import MemoryRecords, RecordsError, read_batch
 from .identities import Identities
 from .operations import Operation
 
-# What says nothing of the request: who answers, when, where it is kept, and in which words.
+# Fields that do not depend on the request: the broker, the time, the place, and the wording.
 SKIPPED: Final = {
     "batch_index_error_message",
     "cluster_id",

@@ -236,7 +236,7 @@ def test_a_partition_that_is_named_twice_counts_as_it_was_named_last() -> None:
 
 
 def sessions_of(slots: int, *ids: int) -> FetchSessions:
-    """Which give their sessions these ids, one after the other."""
+    """Sessions that get these ids, one after the other."""
     left = list(ids)
     return FetchSessions(slots, lambda _low, _high: left.pop(0))
 

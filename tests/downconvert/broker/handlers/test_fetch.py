@@ -1,6 +1,6 @@
 """Fetch, version by version: whole logs of real brokers, and waiting.
 
-What Kafka's brokers get wrong with old clients is here, by name, as what must be right.
+Each mistake that Kafka's brokers make with old clients has a test that says what is right.
 
 Not here: the same against Kafka itself (test_differential.py), sessions (test_fetch_session.py),
 limits and errors of a partition (test_fetch_reader.py)."""

@@ -217,8 +217,8 @@ class Topics:
         return Asked(frame(api, version, body), check)
 
     def check_live(self, producers: list[tuple[Produced, bool]]) -> None:
-        """Compares the live topic with what was sent, and with what was fetched of it. Of each
-        producer: whether all that it sent has arrived."""
+        """Compares the live topic with the sent records, and with the fetched ones. `producers`:
+        each with whether all of its records have arrived."""
         found = self.broker.topics[LIVE].partitions[0].log.read(0, MAX)
         log = bytearray(found.size)
         assert found.read_into(memoryview(log), 0) == found.size

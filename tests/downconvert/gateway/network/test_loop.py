@@ -1,4 +1,6 @@
-"""How a gateway's event loop ends. What it does until then: test_server.py."""
+"""How a gateway's event loop ends.
+
+Not here: its work until then (test_server.py)."""
 
 import asyncio
 import socket

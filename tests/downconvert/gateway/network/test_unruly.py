@@ -1,4 +1,4 @@
-"""Whatever clients and brokers do, a response is right, a wait ends, and nothing is left.
+"""Clients and brokers do anything: responses are right, waits end, and nothing is left.
 
 The oracle is a client that connects for each request, to a gateway in front of a broker that
 behaves."""

@@ -138,7 +138,7 @@ def test_segments_that_come_out_of_their_order_are_waited_for(
     place, rows = followed({"c": {"0": waiting}})
     assert place == {"c": {"0": waiting | {"offset": 7}}}
     assert rows == [f"c-0:{offset}" for offset in range(3, 7)]
-    # What is missing is not waited for for ever, also where each look is one of a new process.
+    # The wait for missing offsets ends, also if each look is one of a new process.
     clock[0] += minute
     with pytest.warns(RuntimeWarning, match="c-0 has no records from offset 7 up to 9: none came"):
         place, rows = followed(place, is_new=True)
@@ -237,7 +237,7 @@ def test_one_wait_is_for_all_that_was_missing_when_it_began(
 def test_before_spark_4_2_a_stream_waits_from_where_it_was_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which does not say to where it has read."""
+    """It does not say to where it has read."""
     clock = [now()]
     monkeypatch.setattr("downconvert.spark.stream.follow.now", lambda: clock[0])
     partition(tmp_path, batch(0, 1, 2), "a-0")

@@ -54,7 +54,7 @@ def test_a_small_file_is_saved_as_it_is_now(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_file_is_saved_as_it_was_found(path: Path, tmp_path: Path) -> None:
-    """What follows a part belongs to another one, and what is packed is not the content."""
+    """Bytes after a part belong to another one, and packed bytes are not the content."""
     packed = tmp_path / "packed"
     chunks = Chunks(1000, len(DATA), tuple([1000] * 5), False, None)
     for part, content in (

@@ -339,7 +339,7 @@ def test_shares_are_in_proportion_and_never_too_much() -> None:
 def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is told from how the log is then, and goes by failOnDataLoss."""
+    """The loss is found in the new state of the log, and handled by failOnDataLoss."""
     logs = tmp_path / "logs"
     partition(logs, batch(*range(20), leader_epoch=1), "c-0")
     partition(logs, batch(20, 21, leader_epoch=1), "c-0", 20)

@@ -9,7 +9,7 @@ from tests.downconvert.storage.logs import batch
 
 
 def ends(*bases: int) -> list[tuple[bool, int]]:
-    """What adding each of some batches of ten offsets says, and the offset after it."""
+    """The results of adding batches of ten offsets, each with the offset after it."""
     rising = Rising(0)
     found = []
     for base in bases:

@@ -166,8 +166,8 @@ def check(target: Path, *, segments: int) -> None:
 def test_a_run_with_killed_workers_leaves_only_complete_files(
     spark: SparkSession, large: Path, tmp_path: Path
 ) -> None:
-    """Spark does not try again where it has no cluster. What a user is told to do then is done:
-    workers that wait for work in Spark's pool were killed too, and each costs one more run."""
+    """Spark does not retry a task without a cluster. So the test runs the job again, as the error
+    says: idle workers in Spark's pool were killed too, and each costs one more run."""
     target = tmp_path / "out"
     with (
         kill_once("pyspark.daemon", when=lambda: any(target.glob(f"*/{WORK_PREFIX}*"))) as killed,

@@ -18,13 +18,15 @@ from downconvert.access.rights import Access
 from downconvert.gateway.audit import trace_id
 from downconvert.gateway.identity import Identified
 from downconvert.gateway.security import Credentials
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
-from .exchanges import HangUp, Pause, Reply, Whole
+from .exchanges import HangUp, Pause, Reply, ThrottleField, Whole
 from .headers import Header
 from .login import Login
 from .shared import Shared
 
+THROTTLED_SINCE: Final = 1  # the first Produce and Fetch with throttle_time_ms in the response
+CORRELATION_SIZE: Final = 4
 PRODUCE: Final = ApiKey.Produce.name
 FETCH: Final = ApiKey.Fetch.name
 
@@ -146,6 +148,19 @@ class ClientIdentity:
     def is_timed(self) -> bool:
         """Whether its requests have a limit of processor time."""
         return self.access.request_percentage is not None
+
+    def throttle_field(self, header: Header) -> ThrottleField | None:
+        """The position of a fetch's throttle time. None: no rate applies, or no such field."""
+        has_field = header.api is ApiKey.Fetch and header.version >= THROTTLED_SINCE
+        if header.api is None or not has_field or not self.has_fetch_rate:
+            return None
+        return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
+
+    def throttles_at_the_end(self, header: Header) -> bool:
+        """Whether the request is a produce of a client with a rate. The gateway makes its response,
+        because the throttle time comes after fields of variable size."""
+        has_rate = self.access.producer_byte_rate is not None or self.is_timed
+        return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     @property
     def keeps_place(self) -> bool:

@@ -18,7 +18,7 @@ from downconvert.protocol.decoder import decode
 from downconvert.protocol.error_codes import error_codes
 from downconvert.protocol.errors import BadRequestError, ErrorCode
 from downconvert.protocol.responses import ResponseSend, encoded_response, response, throttled
-from downconvert.protocol.schemas import ApiKey, Message, is_flexible, schema
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from downconvert.protocol.software import is_valid, software_of
 from downconvert.serving.series import NAME_MAX
 from records.logged import log_of
@@ -26,7 +26,7 @@ from records.logged import log_of
 from . import headers, producing, sent
 from .answering import over_limit, request_header, versions_unsupported
 from .census import ClientKey
-from .client_identity import ClientIdentity
+from .client_identity import CORRELATION_SIZE, ClientIdentity
 from .exchanges import (
     ASK_API_VERSIONS,
     Ask,
@@ -37,7 +37,6 @@ from .exchanges import (
     Reply,
     Response,
     Steps,
-    ThrottleField,
     Turn,
     Whole,
 )
@@ -50,8 +49,6 @@ from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
 LOG: Final = log_of(__name__)
-THROTTLED_SINCE: Final = 1  # the first Produce and Fetch with throttle_time_ms in the response
-CORRELATION_SIZE: Final = 4
 
 
 class Session:
@@ -165,7 +162,7 @@ class Session:
             return Forward(header, expects_response=False)
         names_brokers = names_addresses(header.api, header.version)
         is_audited = self.identity.audits(header.key) and header.api is not None
-        if names_brokers or is_audited or self._says_how_long_at_its_end(header):
+        if names_brokers or is_audited or self.identity.throttles_at_the_end(header):
             assert header.api is not None
             read = (yield from self._body(header, frame, size)) if is_audited else None
             answer = yield Ask(header.api, header.version, None)
@@ -176,9 +173,10 @@ class Session:
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
-        throttle, is_timed = self._throttle_field(header), self.identity.is_timed
-        has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
-        is_seen = LOG.isEnabledFor(logging.DEBUG) or self.identity.audits(header.key)
+        who = self.identity
+        throttle = who.throttle_field(header)
+        has_rate = throttle is not None or who.is_timed or who.throttles_at_the_end(header)
+        is_seen = LOG.isEnabledFor(logging.DEBUG) or who.audits(header.key)
         if expects_response and not has_rate and not is_seen:
             assert self._client is not None
             self.passed.remember(header, frame, self.api, self._client, self.client_id)
@@ -296,19 +294,6 @@ class Session:
             or producing.acks(frame, header.size, header.version) != 0
         )
 
-    def _says_how_long_at_its_end(self, header: Header) -> bool:
-        """Whether the request is a produce of a client with a rate. The gateway makes its response,
-        because the throttle time comes after fields of variable size."""
-        has_rate = self.identity.access.producer_byte_rate is not None or self.identity.is_timed
-        return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
-
-    def _throttle_field(self, header: Header) -> ThrottleField | None:
-        """The position of a fetch's throttle time. None: no rate applies, or no such field."""
-        has_rate = self.identity.has_fetch_rate
-        if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
-            return None
-        return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
-
     def _names(self, header: Header) -> tuple[str, ...]:
         """The names by which rules know the client."""
         named = (self.software.replace(" ", "/"),) if self.software else ()
@@ -354,9 +339,7 @@ class Session:
             return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")
 
-    def _followers_refused(
-        self, header: Header, frame: memoryview, size: int
-    ) -> Generator[Ask | Whole, Any, Reply | None]:
+    def _followers_refused(self, header: Header, frame: memoryview, size: int) -> Checks:
         """Refuses a client that claims to be a broker, because the cluster would treat it as a
         follower. Returns None for a consumer."""
         api, version = header.api, header.version

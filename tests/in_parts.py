@@ -4,7 +4,8 @@ A part is a folder, and the last parts are all other tests. Each process collect
 Each worker of pytest-xdist collects all tests, and sends each report to another process. This took
 a third of the CPU time of short tests.
 
-The other arguments are pytest's. The output of a part is printed when the part has ended."""
+The other arguments are pytest's. When a part has ended, its summary is printed, and its output if
+something failed."""
 
 import subprocess
 import sys
@@ -38,7 +39,9 @@ def part(folder: str) -> list[str]:
     return [folder, *(f"--ignore={other}" for other in inside)]
 
 
-def run(arguments: list[str]) -> "subprocess.CompletedProcess[str]":
+def run(folder: str, options: list[str]) -> "subprocess.CompletedProcess[str]":
+    print(f"   {folder}: begun", flush=True)
+    arguments = [*part(folder), *options]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -49,12 +52,14 @@ def main(options: list[str]) -> int:
     """The number of parts in which something failed."""
     failed = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        runs = {pool.submit(run, [*part(folder), *options]): folder for folder in FOLDERS}
+        runs = {pool.submit(run, folder, options): folder for folder in FOLDERS}
         for done in as_completed(runs):
-            ended = done.result()
-            print(f"== {runs[done]}\n{ended.stdout}", flush=True)
-            if ended.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-                failed.append(runs[done])
+            folder, ended = runs[done], done.result()
+            if ended.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                print(f"== {folder}: {ended.stdout.rstrip().splitlines()[-1]}", flush=True)
+            else:
+                print(f"== {folder}: failed\n{ended.stdout}", flush=True)
+                failed.append(folder)
     print(f"failed: {', '.join(sorted(failed))}" if failed else "all parts passed")
     return len(failed)
 

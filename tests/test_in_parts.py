@@ -27,12 +27,13 @@ def test_a_part_that_fails_makes_the_run_fail(
 ) -> None:
     """Code 5 means that the options leave no test of the part."""
 
-    def run(arguments: list[str]) -> "subprocess.CompletedProcess[str]":
-        ended = code if arguments[0] == "tests/records" else 0
-        return subprocess.CompletedProcess(arguments, ended, f"ran with {arguments[-1]}")
+    def run(folder: str, options: list[str]) -> "subprocess.CompletedProcess[str]":
+        ended = code if folder == "tests/records" else 0
+        return subprocess.CompletedProcess(options, ended, f"details\nran with {options[-1]}\n")
 
     monkeypatch.setattr(in_parts, "run", run)
     assert in_parts.main(["--option"]) == failed
     output = capsys.readouterr().out
     assert output.count("ran with --option") == len(in_parts.FOLDERS)
     assert ("failed: tests/records" in output) == bool(failed)
+    assert output.count("details") == failed

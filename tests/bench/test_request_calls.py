@@ -10,13 +10,13 @@ from bench.request_calls import SERVED, Calls, measure
 CALLS_MAX: Final = {
     "Fetch v11 none": 75,
     "Fetch v11 lz4": 75,
-    "Fetch v2 none": 121,
-    "Fetch v2 lz4": 121,
+    "Fetch v2 none": 126,
+    "Fetch v2 lz4": 126,
     "ApiVersions": 31,
     "Metadata": 37,
     "Heartbeat": 41,
     "OffsetCommit": 82,
-    "Produce": 86,
+    "Produce": 89,
 }
 
 

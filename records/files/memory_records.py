@@ -16,15 +16,19 @@ class MemoryRecords:
     It is read by the rules for files. Kafka's own stream over memory is stricter: it finds errors
     in a tail of 12 to 17 bytes. In a file, such a tail is ignored.
 
-    view: all of its bytes. size: their number. origin: the position of the first one in the whole
-    buffer."""
+    size: bytes of the range. origin: the position of its first byte in the whole buffer."""
 
-    __slots__ = ("origin", "size", "view")
+    __slots__ = ("_view", "origin", "size")
 
     def __init__(self, buffer: Buffer) -> None:
-        self.view = memoryview(buffer).cast("B")
-        self.size = len(self.view)
+        self._view = memoryview(buffer).cast("B")
+        self.size = len(self._view)
         self.origin = 0
+
+    @property
+    def view(self) -> memoryview:
+        """All of its bytes."""
+        return self._view
 
     @property
     def name(self) -> str:
@@ -37,7 +41,7 @@ class MemoryRecords:
         Returns the bytes read: fewer than fit only at the end. ValueError: a negative position."""
         if position < 0:
             raise ValueError(f"a read at {position}: negative position")
-        found = self.view[position : position + len(target)]
+        found = self._view[position : position + len(target)]
         target[: len(found)] = found
         return len(found)
 
@@ -53,7 +57,7 @@ class MemoryRecords:
 
         ValueError: an argument is negative, or `position` is after the end."""
         check_slice(self, position, size)
-        part = MemoryRecords(self.view[position : position + size])
+        part = MemoryRecords(self._view[position : position + size])
         part.origin = self.origin + position
         return part
 

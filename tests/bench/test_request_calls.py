@@ -16,7 +16,7 @@ CALLS_MAX: Final = {
     "Metadata": 37,
     "Heartbeat": 41,
     "OffsetCommit": 82,
-    "Produce": 89,
+    "Produce": 93,
 }
 
 

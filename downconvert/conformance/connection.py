@@ -25,8 +25,9 @@ _TLS_ALERT: Final = b"\x15\x03"  # sent by a listener with TLS to a client witho
 
 
 def named(code: int) -> str:
-    """A broker's error code, with its name."""
-    return f"error {code} ({name_of(code)})"
+    """A broker's error code, with its name if Kafka has one."""
+    name = name_of(code)
+    return f"error {code}" if name == str(code) else f"error {code} ({name})"
 
 
 class ConformanceError(Exception):

@@ -1,8 +1,8 @@
 """The logs that a stream follows, in mounted directories, stores, tars and tiered storage.
 
-The logs are listed once for each micro-batch. Of files in a store, only new and changed ones are
-read: the index of a log's last segment and of other new segments, and the part of the log after the
-last index entry. In a mounted directory these are read each time.
+The logs are listed once for each micro-batch. Three things are then read: the index of a log's last
+segment, the indexes of other new segments, and the part of the log after the last index entry. A
+store is asked for new and changed files only, a mounted directory for all of them each time.
 
 Not here: how much of the logs is read (follow.py), listing (trees.py)."""
 

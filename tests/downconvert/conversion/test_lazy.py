@@ -154,7 +154,7 @@ def test_a_target_that_reads_everything_gets_the_records_as_they_are():
 
 
 def test_unknown_target_formats_are_refused():
-    with pytest.raises(ValueError, match="to_magic is 0, 1 or 2"):
+    with pytest.raises(ValueError, match="to_magic must be 0, 1 or 2"):
         LazyDownConvertRecords(MemoryRecords(one(0)), 3)
 
 

@@ -57,7 +57,7 @@ def test_simulate_with_brokers_is_the_same_command(command: Command) -> None:
         (("--faults", "kills", "IN.log"), "which have no PATHS"),
         (("--seeds", "1", "--seconds", "nan"), "--seconds is at least 0.5"),
         (("--seeds", "1", "--seconds", "inf"), "--seconds is at least 0.5"),
-        (("--seconds", "3"), "--seconds is for"),
+        (("--seconds", "3"), "--seconds needs --clients or --preset"),
     ],
 )
 def test_senseless_options_with_brokers_are_refused_in_a_line(

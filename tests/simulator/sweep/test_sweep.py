@@ -41,5 +41,5 @@ def test_each_point_is_measured_and_plotted(spark: SparkSession, tmp_path: Path)
     "wrong", [{"codecs": ["lzma"]}, {"chunk_sizes": [1]}, {"consumers": [0]}, {"modes": ["fast"]}]
 )
 def test_a_wrong_grid_is_refused_before_anything_runs(wrong: dict[str, list[object]]) -> None:
-    with pytest.raises(ValueError, match=r"codec is|chunk_size is|consumers are|a mode is"):
+    with pytest.raises(ValueError, match=r"codec is|chunk_size must be|consumers are|a mode is"):
         Grid(**wrong)  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ from typing import Any, Final
 from downconvert.access.guard import is_for_readers
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .answers import ENDED
 from .difference import MayDiffer
 from .may_differ import MAY_DIFFER
 from .operations import Operation
 from .records_may_differ import is_damaged
+from .responses import ENDED
 from .users import READER
 
 LISTS: Final = ("partitions", "partition_indexes", "partition_data")

@@ -67,7 +67,10 @@ def test_a_request_of_exactly_the_largest_size_is_served(
             return
         assert client.has_ended()
         wait_for(lambda: bool(ends(log)))
-    assert f": a request of {size} bytes [bad_request" in ends(log)[0].getMessage()
+    assert (
+        f": a request of {size} bytes: at most {size - excess} [bad_request"
+        in ends(log)[0].getMessage()
+    )
 
 
 def test_a_request_without_a_byte_ends_the_connection_and_the_log_says_so(
@@ -77,7 +80,10 @@ def test_a_request_without_a_byte_ends_the_connection_and_the_log_says_so(
         client.socket.sendall(LENGTH.pack(0))
         assert client.has_ended()
         wait_for(lambda: bool(ends(log)))
-    assert ": a request of 0 bytes [bad_request after 0 " in ends(log)[0].getMessage()
+    assert (
+        ": a request of 0 bytes: at most 104857600 [bad_request after 0 "
+        in ends(log)[0].getMessage()
+    )
 
 
 def test_every_request_and_byte_is_counted_however_it_is_handled(

@@ -76,8 +76,13 @@ def test_only_the_last_search_names_the_existing_topics(
 ) -> None:
     """A search starts over if a file is gone, and its topic may be gone with it."""
 
-    def search(paths: list[str], *, takes: Callable[[TopicPartition], bool]) -> list[PartitionLog]:
-        found = find_partitions(paths, takes=takes)
+    def search(
+        paths: list[str],
+        *,
+        takes: Callable[[TopicPartition], bool],
+        is_compacted: Callable[[str], bool],
+    ) -> list[PartitionLog]:
+        found = find_partitions(paths, takes=takes, is_compacted=is_compacted)
         if gone:
             while gone:
                 shutil.rmtree(gone.pop())

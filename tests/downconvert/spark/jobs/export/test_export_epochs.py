@@ -221,7 +221,7 @@ def test_an_export_of_some_offsets_or_times_leaves_the_rest_to_another_run(
 def test_an_export_takes_only_options_that_select_offsets() -> None:
     with pytest.raises(ValueError, match=r"mode: an export takes startingOffsets"):
         Settings(between=(("mode", "PERMISSIVE"),))
-    with pytest.raises(ValueError, match="startingOffsets is 'earliest'"):
+    with pytest.raises(ValueError, match="startingOffsets must be 'earliest'"):
         Settings(between=(("startingOffsets", "first"),))
 
 

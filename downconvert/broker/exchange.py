@@ -144,12 +144,14 @@ class Exchange:
     def abandon(self) -> None:
         """The client has gone, and all work for it ends. The generator of work in progress is
         closed at once. It refers to its exchange, so otherwise the garbage collector would close
-        it, at any time and in any thread."""
+        it, at any time and in any thread. The request's bytes are released: a group may refer to
+        the exchange for minutes."""
         self.is_abandoned = True
         self._paused = None
         work, self.work = self.work, None
         if work is not None:
             work.close()
+        self.request = Request(self.request.header, Message(), self.request.size)
 
     def _run(self, step: Step, now: float) -> None:
         """Runs a step. An exception ends only this exchange."""

@@ -6,7 +6,7 @@ import pytest
 from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange, Owner
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import ask, begin, response_of
+from tests.downconvert.broker.asking import ask, begin, frame, response_of, someone
 
 JOIN, SYNC = range(10), range(6)
 
@@ -152,3 +152,27 @@ def test_a_member_is_answered_by_its_own_thread(broker: Broker) -> None:
     assert not waiting.is_done
     assert broker.run_due(owner, 0.0)
     assert response_of(waiting).generation_id == 2
+
+
+@pytest.mark.parametrize("api", [ApiKey.JoinGroup, ApiKey.SyncGroup])
+def test_the_request_of_a_client_that_has_gone_is_not_kept_for_the_group(
+    broker: Broker, api: ApiKey
+) -> None:
+    """The group keeps the member until its session ends. Its frame may have 100 MiB of junk."""
+    first = response_of(join(broker))
+    joining = join(broker)
+    join(broker, member_id=first.member_id)
+    second = response_of(joining)
+    if api is ApiKey.JoinGroup:
+        protocols = [Message(name="range", metadata=b"meta")]
+        body = Message(group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=30_000)
+        body.__dict__.update(protocol_type="consumer", protocols=protocols, member_id="")
+    else:
+        body = Message(group_id="g", generation_id=2, member_id=second.member_id)
+        body.assignments = [Message(member_id="nobody", assignment=b"any")]
+    data = bytearray(frame(api, 3, body) + b"junk")
+    with memoryview(data) as view:
+        exchange = broker.handle(someone(), view, 1.0)
+        assert not exchange.is_done
+        broker.finished(exchange)
+    data.clear()  # BufferError: something still refers to it

@@ -38,7 +38,7 @@ class BrokerConfig:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_000
     group_metadata_max_bytes: int = 16_777_216  # of all members of a group
-    groups_memory_max_bytes: int = 256 * MiB  # of the members of all groups
+    groups_memory_max_bytes: int = 256 * MiB  # of the members of all groups, and of names
     groups_max: int = 100_000
     offset_metadata_max_bytes: int = 4096
     # Partitions of `__consumer_offsets`; None: as many as the log directory has (offsets_topic.py).

@@ -96,7 +96,7 @@ class Group(Rebalance):
         if not member_id:
             member_id = self.members.static(instance_id) or ""
         elif member_id in self.pending:
-            del self.pending[member_id]
+            self.pending.discard(member_id)
             self.maybe_complete_join(now)
             return ErrorCode.NONE
         code = self.members.check(member_id, instance_id)

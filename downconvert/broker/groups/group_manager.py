@@ -6,6 +6,7 @@ Not here: requests (coordinator.py), what groups do (group.py), where offsets ar
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from sys import getsizeof
 from threading import RLock
 from typing import Final
 
@@ -82,6 +83,7 @@ class GroupManager:
             responses.append(partial(self._purgatory.call_at, deadline, advance, now))
         if is_unused and group_id not in self.offsets.kept:
             del self.groups[group_id]
+            self.limits.memory.size -= getsizeof(group_id)
         if not self._is_armed:
             responses.append(partial(self._arm, now))
         return responses
@@ -90,8 +92,12 @@ class GroupManager:
         """A group from the log, or a new one if `create` and the maximum allow it."""
         stored = self.offsets.stored.pop(group_id, None)
         is_known = stored is not None or group_id in self.offsets.kept
-        if not is_known and not (create and len(self.groups) < self._groups_max):
+        size, memory = getsizeof(group_id), self.limits.memory
+        if not is_known and not (
+            create and len(self.groups) < self._groups_max and memory.has_room(size)
+        ):
             return None
+        memory.size += size
         group = self.groups[group_id] = Group(group_id, self.limits, self.offsets.store)
         if stored is not None:
             group.restore(stored, now)

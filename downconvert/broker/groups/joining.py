@@ -41,7 +41,7 @@ class Joining:
             member = rebalance.members.get(join.member_id)
             if member is not None:
                 rebalance.remove_member(member, now)
-            rebalance.pending.pop(join.member_id, None)
+            rebalance.pending.discard(join.member_id)
             return ErrorCode.GROUP_MAX_SIZE_REACHED, ""
         if not self._supports(join):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL, join.member_id
@@ -65,7 +65,7 @@ class Joining:
         member_id = self._new_id(join, now)
         if join.instance_id is None:
             if join.needs_known_id:
-                rebalance.pending[member_id] = now + join.session_timeout
+                rebalance.pending.add(member_id, now + join.session_timeout)
                 return ErrorCode.MEMBER_ID_REQUIRED, member_id
             self._add(member_id, join, now, reply)
             return ErrorCode.NONE, ""
@@ -92,7 +92,7 @@ class Joining:
 
     def _add(self, member_id: str, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
         rebalance = self._rebalance
-        rebalance.pending.pop(member_id, None)
+        rebalance.pending.discard(member_id)
         if not rebalance.members:
             rebalance.protocol_type = join.protocol_type
         member = Member(
@@ -176,7 +176,8 @@ class Joining:
             return False
         known_id = join.member_id or rebalance.members.static(join.instance_id)
         known = rebalance.members.get(known_id or "")
-        if not self._limits.memory.has_room(join.size - (known.size if known else 0)):
+        more = join.memory if known is None else join.size - known.size
+        if not self._limits.memory.has_room(more):
             return False
         size_max = self._limits.size_max
         if member is None and not join.member_id and len(rebalance.pending) >= size_max:

@@ -1,4 +1,4 @@
-"""The memory that the members of all groups take: their metadata, and their assignments.
+"""The memory that the members of all groups take, with the names of groups and new member ids.
 
 Each group has its own limits. There may be 100,000 groups, so all together have a limit, too.
 

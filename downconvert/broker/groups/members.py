@@ -49,6 +49,7 @@ class Members(Mapping[str, Member]):
     def remove(self, member: Member) -> None:
         self.offer(member, ())
         self.give(member, b"")
+        self._memory.size -= member.memory
         del self.by_id[member.id]
         if member.instance_id is not None:
             del self._static[member.instance_id]
@@ -61,7 +62,9 @@ class Members(Mapping[str, Member]):
         if self.leader == member.id:
             self.leader = new_id
         self.by_id = {(new_id if one is member else one.id): one for one in self.by_id.values()}
+        before = member.memory
         self._static[member.instance_id] = member.id = new_id
+        self._memory.size += member.memory - before
 
     def static(self, instance_id: str | None) -> str | None:
         """The member id of this static instance."""

@@ -23,6 +23,7 @@ from downconvert.protocol.errors import ErrorCode
 from .member import Joined, Member, Synced
 from .member_memory import MemberMemory
 from .members import Members
+from .pending_members import PendingMembers
 
 Response = TypeVar("Response", Joined, Synced)
 
@@ -60,7 +61,7 @@ class Rebalance:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.members = Members(limits.memory)
-        self.pending: dict[str, float] = {}  # deadlines of new member ids that have not joined
+        self.pending = PendingMembers(limits.memory)
         self.unsynced: set[str] = set()  # members that have not requested their assignment
         self.empty_since: float | None = None  # seconds; None: unknown, or not empty
         self.outbox: list[Callable[[], None]] = []
@@ -80,7 +81,7 @@ class Rebalance:
         if member_id is not None:
             member = self.members.by_id.get(member_id)
             return None if member is None else member.deadline
-        deadlines = [*self.members.deadlines(), *self.pending.values()]
+        deadlines = [*self.members.deadlines(), *self.pending.deadlines()]
         for deadline in self._join_deadline, self._sync_deadline:
             if deadline is not None:
                 deadlines.append(deadline)
@@ -88,9 +89,7 @@ class Rebalance:
 
     def advance(self, now: float) -> None:
         """Runs the timers that are due."""
-        for member_id, deadline in list(self.pending.items()):
-            if deadline <= now:
-                del self.pending[member_id]
+        self.pending.expire(now)
         for member in list(self.members.values()):
             if member.deadline is None or member.deadline > now or member.id not in self.members:
                 continue

@@ -98,7 +98,7 @@ class StateCollector(Collector):
 
     def _of_members(self) -> Iterator[Metric]:
         memory = self._broker.groups.manager.limits.memory
-        what = "Metadata and assignments of the members of all groups."
+        what = "Memory of the members of all groups, and of names of groups."
         yield gauge("group_members_bytes", what, memory.size)
         yield gauge("group_members_max_bytes", "The limit of these.", memory.size_max)
 

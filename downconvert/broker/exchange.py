@@ -25,6 +25,7 @@ from downconvert.protocol.responses import (
     throttled,
 )
 from downconvert.protocol.schemas import Message
+from downconvert.serving.limits import FREE_SIZE
 from records.files.sends import Send
 from records.logged import log_of
 
@@ -151,6 +152,10 @@ class Exchange:
         work, self.work = self.work, None
         if work is not None:
             work.close()
+        self._release_request()
+
+    def _release_request(self) -> None:
+        """Releases the request's body. Others may refer to the exchange."""
         self.request = Request(self.request.header, Message(), self.request.size)
 
     def _run(self, step: Step, now: float) -> None:
@@ -213,5 +218,7 @@ class Exchange:
         """The exchange is done. `send` None: there is no response."""
         assert not self.is_done, f"{self.request.api.name} is answered twice"
         self.send, self.is_done = send, True
+        if self.request.size > FREE_SIZE:  # its response may be sent for long
+            self._release_request()
         if self.on_done is not None:
             self.on_done(self)

@@ -49,7 +49,8 @@ class Cursor(cursor.Cursor):
 
     error = BadRequestError
 
-    __slots__ = ()
+    __slots__ = ("elements",)
+    elements: int  # of all arrays, once the message is read
 
     def records(self, start: int, size: int) -> Any:
         """The value of a records field: a view of its bytes."""
@@ -96,6 +97,7 @@ def _compiled(value: Callable[[Source], str], elements_max: int = ELEMENTS_MAX) 
     with code.block(f"except ({code.constant(struct.error)}, IndexError)"):
         code.line(f"raise {code.constant(malformed.ended)}(end, at) from None")
     code.line("cursor.position = at")
+    code.line(f"cursor.elements = {elements_max} - left")
     code.line("return value")
     read: Read = code.compiled("cursor")
     return read

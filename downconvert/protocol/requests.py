@@ -37,14 +37,15 @@ class Request:
     """A request that can be answered.
 
     derived: what its handler computes from its bytes alone. Requests with the same bytes share
-    `derived` and `body`."""
+    `derived` and `body`. elements: of all arrays in its body."""
 
-    __slots__ = ("api", "body", "derived", "header", "name", "size", "version")
+    __slots__ = ("api", "body", "derived", "elements", "header", "name", "size", "version")
 
-    def __init__(self, header: RequestHeader, body: Message, size: int) -> None:
+    def __init__(self, header: RequestHeader, body: Message, size: int, elements: int = 0) -> None:
         self.header = header
         self.body = body  # byte strings in it are views of the frame
         self.size = size  # bytes of the frame
+        self.elements = elements
         self.derived: object = None
         self.api = header.api
         self.name = NAMES[header.api]  # of the API
@@ -96,5 +97,6 @@ def parse_body(header: RequestHeader, frame: memoryview) -> Request:
     name = MESSAGES[header.api]
     if not 0 <= header.version <= schema(name).newest:
         raise BadRequestError(f"{name} has no version {header.version}")
-    body: Message = reader(name, header.version)(Cursor(frame[header.size :]))
-    return Request(header, body, len(frame))
+    cursor = Cursor(frame[header.size :])
+    body: Message = reader(name, header.version)(cursor)
+    return Request(header, body, len(frame), cursor.elements)

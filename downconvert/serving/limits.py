@@ -12,6 +12,9 @@ from typing import Final
 
 from records.units import KiB, MiB
 
+# Bytes that an element of a request's arrays takes in memory, with what its handler makes of it.
+# Partitions of a fetch take a little more, configurations a little less.
+ELEMENT_SIZE: Final = 512
 # Bytes of a request that are not counted. Nearly all requests are smaller, and the number of
 # connections bounds the sum.
 FREE_SIZE: Final = 4 * KiB
@@ -24,7 +27,8 @@ class Limits:
     connections, connections_per_address: open at a time. At the limit, a connection that
         has not logged in yet is closed, or else the new one.
     request_size: of one request [socket.request.max.bytes].
-    requests_memory: of all requests being received or processed [queued.max.request.bytes].
+    requests_memory: of all requests being received or processed, with what their elements take
+        [queued.max.request.bytes].
     idle: without a byte in either direction and without a request under way
         [connections.max.idle.ms].
     request: from a request's first byte to its last. Also the limit of a TLS handshake, and
@@ -62,6 +66,13 @@ class RequestMemory:
                 self._favoured = owner
             self.free -= size
             return True
+
+    def charge(self, owner: object, size: int) -> None:
+        """Counts bytes that this owner has already taken, even if there are too few."""
+        with self._lock:
+            self.free -= size
+            if self.free < 0 and self._favoured is None:
+                self._favoured = owner
 
     def release(self, owner: object, size: int) -> None:
         """Gives back all bytes that the owner has taken."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from downconvert.broker.exchange import Client, Exchange
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
-from downconvert.serving.limits import FREE_SIZE, RequestMemory
+from downconvert.serving.limits import ELEMENT_SIZE, FREE_SIZE, RequestMemory
 from downconvert.serving.places import Place
 from records.files.sends import NOTHING
 
@@ -80,6 +80,17 @@ class Incoming:
             space[:count] = data[:count]
             self.received(count)
             data = data[count:]
+
+    def may_be_handled(self) -> bool:
+        """Whether there is memory for the elements of a whole request. How much they take is known
+        when they are parsed. Until then, any free byte is enough."""
+        return not self._taken or self._memory.take(self, 0)
+
+    def charge(self, elements: int) -> None:
+        """Counts the elements of a large request that is still handled."""
+        size = elements * ELEMENT_SIZE if self._taken else 0
+        self._memory.charge(self, size)
+        self._taken += size
 
     def release(self) -> None:
         """Frees the frame when it is no longer needed. The next one may then arrive."""

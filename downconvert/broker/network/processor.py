@@ -138,12 +138,21 @@ class Processor:
                 self.served.leave(connection)
                 thread.take(connection)
                 return
+        incoming = connection.incoming
+        if incoming.is_begun and not incoming.may_be_handled():
+            connection.flush()
+            connection.frame = frame
+            self.served.watch(connection, reads=False)
+            self.waiting_for_memory.append(connection)
+            return
         connection.frame = None
         exchange = self._broker.handle(client, frame, self.now, None, self.owner)
         connection.exchange = exchange
         if exchange.is_done:
             self._write(connection)
         else:
+            if incoming.is_begun:
+                incoming.charge(exchange.request.elements)
             exchange.on_done = self._on_done
             if exchange.is_done:  # by another thread, perhaps before `on_done` was set
                 self._on_done(exchange)

@@ -6,6 +6,7 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.owner import Owner
 from downconvert.protocol.requests import Request, RequestHeader
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import FREE_SIZE
 
 from .asking import response_of, someone
 
@@ -23,6 +24,16 @@ def test_a_response_is_there_when_the_exchange_is_done() -> None:
     one.reply(Message(error_code=25))
     assert (done, one.is_done, one.close_after_reply) == ([one], True, False)
     assert response_of(one).error_code == 25
+
+
+def test_the_body_of_a_large_request_is_released_when_its_response_is_there() -> None:
+    """The client may read its response slowly."""
+    for size, is_released in ((FREE_SIZE, False), (FREE_SIZE + 1, True)):
+        body = Message(error_code=1)
+        one = Exchange(someone(), Request(HEADER, body, size), 0.0)
+        one.reply(Message(error_code=25))
+        assert (one.request.body is not body) is is_released
+        assert (one.request.size, one.request.api) == (size, ApiKey.Heartbeat)
 
 
 def test_nothing_may_be_the_response_and_so_may_hanging_up() -> None:

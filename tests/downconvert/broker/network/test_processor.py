@@ -2,6 +2,9 @@
 
 import socket
 import ssl
+import tracemalloc
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,12 @@ import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.network.connection import Connection
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.limits import FREE_SIZE
+from downconvert.serving.limits import ELEMENT_SIZE, FREE_SIZE, Limits
+from records.units import MiB
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.broker.talking import API_VERSIONS
 from tests.waiting import wait_for
@@ -218,3 +223,60 @@ def test_a_client_that_goes_amid_a_large_request_gives_its_memory_back(tmp_path:
         wait_for(lambda: len(one.places) == 0)
         assert one.memory.take("a", size)
         assert one.memory.take("b", 1)  # not, if another had to be favoured
+
+
+def request_of(elements: int) -> bytes:
+    """A request and its length."""
+    partitions = [Message(partition_index=0, timestamp=-1) for _ in range(elements)]
+    body = Message(replica_id=-1, topics=[Message(name="t", partitions=partitions)])
+    data = frame(ApiKey.ListOffsets, 1, body)
+    return len(data).to_bytes(4) + data
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_requests_under_way_count_by_what_their_elements_take(
+    tmp_path: Path, is_given: bool
+) -> None:
+    """Their bytes alone would all have room, and be handled at once. Or another thread gives the
+    requests whole."""
+    elements, clients, memory = 5000, 4, 4 * MiB
+    request, seconds = request_of(elements), map(float, count(1))
+    assert clients * len(request) < memory < 2 * elements * ELEMENT_SIZE
+    with one_thread(tmp_path, memory=memory, limits=Limits(request=600.0)) as one:
+        held = one.hold(ApiKey.ListOffsets)
+        tracemalloc.start()
+        talks = [one.connect(give=not is_given) for _ in range(clients)]
+        for talk, connection in talks:
+            if is_given:
+                connection.frame = given(connection, request)
+                one.thread.take(connection)
+            else:
+                talk.socket.sendall(request)
+        for answered in range(clients):
+            handled = min(2 + answered, clients)
+            wait_for(partial(lambda least: len(held) >= least, handled))
+            for _ in range(clients):  # so it has handled all that it may
+                one.advance(next(seconds))
+            assert len(held) == handled
+            exchange = held[answered]
+            exchange.post(partial(lambda one, _: one.reply(Message(topics=[])), exchange))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        for talk, _ in talks:
+            assert talk.receive()
+        wait_for(lambda: one.memory.free == memory)
+    assert peak < 3 * elements * ELEMENT_SIZE
+
+
+def given(connection: Connection, request: bytes) -> memoryview:
+    """The frame of a request that has arrived."""
+    left, found = memoryview(request), None
+    while left:
+        space = connection.incoming.space()
+        assert space is not None
+        size = min(len(space), len(left))
+        space[:size] = left[:size]
+        space.release()
+        found, left = connection.incoming.received(size), left[size:]
+    assert found is not None
+    return found

@@ -32,6 +32,8 @@ LARGE: Final = 1_000  # partitions; a request for more takes more than a few mil
 # The limit of all sessions together. A partition takes some 300 bytes, and a request of 100 MB can
 # name millions.
 PARTITIONS_MAX: Final = 200_000
+# Characters of a topic's name. A longer one, which no topic has, counts as more partitions.
+NAME_SIZE: Final = 256
 
 # The topic's name or id, as in the request, and the partition's index.
 PartitionKey: TypeAlias = tuple[str | bytes, int]
@@ -132,7 +134,16 @@ def has_records(result: Message) -> bool:
 class Session:
     """The partitions of a client, in the order in which they are read."""
 
-    __slots__ = ("access", "by_id", "epoch", "id", "is_privileged", "last_used", "partitions")
+    __slots__ = (
+        "access",
+        "by_id",
+        "epoch",
+        "id",
+        "is_privileged",
+        "last_used",
+        "partitions",
+        "size",
+    )
 
     def __init__(
         self,
@@ -145,11 +156,12 @@ class Session:
         access: Access | None = None,
     ) -> None:
         """`access`: the rights of its client. Clients with other rights may not use the session,
-        because they may not know its topics."""
+        because they may not know its topics. size: what its partitions count as."""
         self.id = id_
         self.access = access
         self.epoch = 1
         self.partitions = {one.asked.key: one for one in cached}
+        self.size = sum(map(_size, self.partitions))
         self.by_id = by_id
         self.is_privileged = is_privileged
         self.last_used = now
@@ -172,7 +184,7 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions of all sessions."""
+        """The number of partitions of all sessions. Long names count as several."""
         return self._partitions
 
     def begin(
@@ -220,15 +232,17 @@ class FetchSessions:
         now: float,
     ) -> Context:
         partitions = session.partitions
-        before = len(partitions)
+        before = session.size
         for key, one in asked.items():
             if key in partitions:
                 partitions[key].asked = one
             else:
                 partitions[key] = Cached(one)
+                session.size += _size(key)
         for key in forgotten:
-            partitions.pop(key, None)
-        self._partitions += len(partitions) - before
+            if partitions.pop(key, None) is not None:
+                session.size -= _size(key)
+        self._partitions += session.size - before
         if not partitions or self._partitions > PARTITIONS_MAX:
             self._remove(session.id)
             if partitions:
@@ -251,7 +265,8 @@ class FetchSessions:
     ) -> int:
         """Creates a session and returns its id. 0: there are too many."""
         with self._lock:
-            if not cached or self._partitions + len(cached) > PARTITIONS_MAX:
+            size = sum(_size(one.asked.key) for one in cached)
+            if not cached or self._partitions + size > PARTITIONS_MAX:
                 return NO_SESSION
             if len(self._sessions) >= self._slots and not self._evict(is_follower, now):
                 return NO_SESSION
@@ -262,7 +277,7 @@ class FetchSessions:
                 id_, cached, by_id=by_id, is_privileged=is_follower, now=now, access=access
             )
             self._sessions[id_] = session
-            self._partitions += len(session.partitions)
+            self._partitions += size
             self._note_size(session)
             return id_
 
@@ -305,8 +320,13 @@ class FetchSessions:
         session = self._sessions.pop(id_, None)
         if session is not None:
             self.large.discard(id_)
-            self._partitions -= len(session.partitions)
+            self._partitions -= session.size
             session.epoch = FINAL  # invalidates its waiting requests
+
+
+def _size(key: PartitionKey) -> int:
+    """How many partitions it counts as."""
+    return 1 + len(key[0]) // NAME_SIZE
 
 
 class Sessionless:

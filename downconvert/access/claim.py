@@ -6,15 +6,11 @@ A failed login is recorded under this name, and the next attempt with the name m
 Not here: whether the claim is true (credentials.py, oauthbearer.py)."""
 
 import json
-import re
 from base64 import urlsafe_b64decode
-from typing import Final
 
-from .credentials import PLAIN, AuthenticationError
+from .credentials import PLAIN, SCRAM_FIRST, AuthenticationError
 from .oauthbearer import OAUTHBEARER, parse_first
 from .tokens import TOKEN_MAX
-
-SCRAM_FIRST: Final = re.compile(rb"[^,]*,[^,]*,(?:m=[^,]*,)?n=([^,]*)")  # [RFC 5802, 7]
 
 
 class Claim:

@@ -5,6 +5,7 @@ PLAIN [RFC 4616]; SCRAM-SHA-256 and -512 [RFC 5802], by scramp.
 Not here: the requests that carry the tokens (handlers/sasl.py), OAUTHBEARER
 (access/oauthbearer.py)."""
 
+import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,7 @@ TOKEN_SIZE_MAX: Final = 524_288  # bytes of a request with a token [sasl.server.
 # Bytes of a SCRAM message. Several copies of the first message are kept until the client proves
 # that it knows the password. Usually it has at most a few hundred bytes.
 SCRAM_MESSAGE_MAX: Final = 4096
+SCRAM_FIRST: Final = re.compile(rb"[^,]*,[^,]*,(?:m=[^,]*,)?n=([^,]*)")  # [RFC 5802, 7]
 LIFETIME_MAX: Final = 10 * 365 * 86_400  # seconds
 NOT_YET_SECONDS: Final = 0.1  # until a token that could not be checked is checked again
 
@@ -141,6 +143,8 @@ class Credentials:
         try:
             token, _ = yield b""
             server.set_client_first(_message(token))
+            if not _is_written(names[0], token):
+                raise failed
             token, _ = yield server.get_server_first().encode()
             server.set_client_final(_message(token))
             return Proved(names[0], server.get_server_final().encode())
@@ -158,6 +162,14 @@ def _message(token: bytes) -> str:
     if len(token) > SCRAM_MESSAGE_MAX:
         raise ValueError("a message of SCRAM is too long")
     return token.decode()
+
+
+def _is_written(name: str, first: bytes) -> bool:
+    """Whether a first message of SCRAM has this name in its only form. As in Kafka, names are not
+    normalized: with many forms of one name, each guess of a password would be the first."""
+    found = SCRAM_FIRST.match(first)
+    written = name.replace("=", "=3D").replace(",", "=2C").encode()
+    return found is not None and found[1] == written
 
 
 class Authentication:

@@ -91,6 +91,29 @@ def test_scram_proves_both_sides(mechanism: str, password: str, is_right: bool) 
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
+@pytest.mark.parametrize(
+    ("written", "is_taken"),
+    [
+        *(("ann", True), ("a=2Cb=3Dc", True)),
+        *(("a\N{SOFT HYPHEN}nn", False), ("\N{FULLWIDTH LATIN SMALL LETTER A}nn", False)),
+        *(("a=2Cb=c", False), ("a=2cb=3Dc", False), ("a=6En", False)),
+    ],
+)
+def test_scram_takes_a_name_in_one_form_only(mechanism: str, written: str, is_taken: bool) -> None:
+    """Otherwise each guess of a password would claim another name, and none would wait."""
+    users = Credentials({"ann": "secret", "a,b=c": "other"})
+    taken = Authentication(users.conversation(mechanism), is_raw=False)
+    token = f"n,,n={written},r=abc".encode()
+    if is_taken:
+        first = taken.take(token, 0.0)
+        assert isinstance(first, bytes)
+        assert b"i=" in first
+    else:
+        with pytest.raises(AuthenticationError):
+            taken.take(token, 0.0)
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
 def test_scram_refuses_a_user_that_is_not_there(mechanism: str) -> None:
     server = Authentication(USERS.conversation(mechanism), is_raw=False)
     with pytest.raises(AuthenticationError, match=mechanism):

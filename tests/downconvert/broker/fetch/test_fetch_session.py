@@ -11,7 +11,6 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.broker.fetch.fetch_session import (
     IDLE_MAX,
-    NAME_SIZE,
     Asked,
     Cached,
     FetchSessions,
@@ -191,18 +190,6 @@ def test_a_follower_takes_the_place_of_a_consumer() -> None:
     assert not created(is_follower=True)
 
 
-def test_sessions_hold_no_more_partitions_than_there_is_room_for(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("downconvert.broker.fetch.fetch_session.PARTITIONS_MAX", 4)
-    one = Follower(broker)
-    one.ask(ENDS)
-    assert Follower(broker).ask(ENDS).session_id == 0
-    grown = one.ask({"x": 0, "y": 0})
-    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert broker.fetch_sessions.partitions == 0
-
-
 def test_epochs_begin_again_behind_the_last(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,22 +290,6 @@ def test_all_sessions_together_may_use_all_the_room(monkeypatch: pytest.MonkeyPa
     assert create(sessions, "b", "c") == 2
     assert create(sessions) == 0
     assert sessions.partitions == 3
-
-
-def test_long_names_of_topics_that_do_not_exist_take_the_room_of_several_partitions(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("downconvert.broker.fetch.fetch_session.PARTITIONS_MAX", 5)
-    one, long = Follower(broker), "x" * (2 * NAME_SIZE)
-    one.ask({"a": 0, long: 0})
-    assert broker.fetch_sessions.partitions == 4
-    assert one.ask({long: 0}).error_code == ErrorCode.NONE
-    one.ask(forgotten_topics_data=[Message(topic=long, partitions=[0])])
-    assert broker.fetch_sessions.partitions == 1
-    assert one.ask({"b": 0, long: 0}).error_code == ErrorCode.NONE
-    assert Follower(broker).ask({"c": 0}).session_id == 0
-    one.ask({"c": 0})
-    assert broker.fetch_sessions.partitions == 0
 
 
 def test_only_partitions_with_records_are_read_last_the_next_time() -> None:

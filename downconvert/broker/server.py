@@ -26,7 +26,7 @@ from typing import Final
 
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
 from downconvert.serving.lifecycle import Startable
-from downconvert.serving.limits import Limits, RequestMemory
+from downconvert.serving.limits import LOGIN_PART, Limits, RequestMemory
 from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.tls import wrap
 from records.logged import log_of
@@ -78,10 +78,11 @@ class Server(Startable):
         self.places = Places()
         self._disk_room = DiskRoom(broker.topics.log_dir)
         self.memory = RequestMemory(self.limits.requests_memory)
+        self._login_memory = RequestMemory(self.limits.requests_memory // LOGIN_PART)
         self._listen = listen
         self._advertise = advertise
         self.tls = tls  # may be replaced; then applies to new connections
-        serving = Serving(broker, self.limits, self.clock, self._wake_timekeeper)
+        serving = Serving(broker, self.limits, self.memory, self.clock, self._wake_timekeeper)
         self._administration = NetworkThread(serving, "administration")
         self._converting = [
             NetworkThread(serving, f"converting-{n}") for n in range(converting_threads)
@@ -229,9 +230,9 @@ class Server(Startable):
         client = Client(next(self._ids), place.address, host, port)
         authenticates = self.broker.guard.find(place.address) is None
         size_max = self.limits.request_size
-        incoming = Incoming(
-            min(size_max, REQUEST_SIZE_MAX) if authenticates else size_max, self.memory
-        )
+        incoming = Incoming(size_max, self.memory)
+        if authenticates:
+            incoming = Incoming(min(size_max, REQUEST_SIZE_MAX), self._login_memory)
         connection = Connection(client, channel, incoming, place, self.clock())
         connection.authenticates = authenticates
         if self.tls is not None:

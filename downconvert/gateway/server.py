@@ -16,7 +16,7 @@ from downconvert.access.quotas import Quotas
 from downconvert.access.rights import ConfigError
 from downconvert.access.tokens import keep
 from downconvert.serving.lifecycle import Startable
-from downconvert.serving.limits import RequestMemory
+from downconvert.serving.limits import LOGIN_PART, RequestMemory
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
@@ -106,6 +106,7 @@ class Gateway(Startable):
             self.last_old,
             self.audit,
             self.requests,
+            RequestMemory(config.limits.requests_memory // LOGIN_PART),
         )
         self._loop = ServingLoop(self)
 

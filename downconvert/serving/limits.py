@@ -15,6 +15,8 @@ from records.units import KiB, MiB
 # Bytes that an element of a request's arrays takes in memory, with what its handler makes of it.
 # Partitions of a fetch take a little more, configurations a little less.
 ELEMENT_SIZE: Final = 512
+# Clients that have not logged in have this part of the memory of requests, for all of them.
+LOGIN_PART: Final = 16
 # Bytes of a request that are not counted. Nearly all requests are smaller, and the number of
 # connections bounds the sum.
 FREE_SIZE: Final = 4 * KiB

@@ -46,6 +46,11 @@ class Incoming:
         self._filled = self._taken = 0
         self.is_begun = False  # a part of a request, or all of one, has arrived
 
+    def settle(self, size_max: int, memory: RequestMemory) -> None:
+        """Its client is identified, and may send requests of this size. Called between requests."""
+        assert not self._taken
+        self.size_max, self._memory = size_max, memory
+
     def space(self) -> memoryview | None:
         """The buffer for the next bytes. None: there is no memory for them now."""
         if self._filled == len(self._buffer) and not self._grow():

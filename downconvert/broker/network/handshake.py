@@ -16,6 +16,7 @@ class Handshake:
     def __init__(self, serving: Serving, served: ServedConnections) -> None:
         self._broker = serving.broker
         self._limits = serving.limits
+        self._memory = serving.memory
         self._served = served
 
     def advance(self, connection: Connection) -> bool:
@@ -39,7 +40,7 @@ class Handshake:
         place."""
         connection.authenticates = False
         connection.request_started = None
-        connection.incoming.size_max = self._limits.request_size
+        connection.incoming.settle(self._limits.request_size, self._memory)
         connection.place.settle()
 
     def _take_certificate(self, connection: Connection) -> None:

@@ -4,17 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from downconvert.broker.broker import Broker
-from downconvert.serving.limits import Limits
+from downconvert.serving.limits import Limits, RequestMemory
 
 from .clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The state shared by all threads of a server. wake_timekeeper: makes the timekeeping thread
-    check for passed deadlines at the given time, in seconds of the clock."""
+    """The state shared by all threads of a server. memory: of the requests of identified clients.
+    wake_timekeeper: makes the timekeeping thread check for passed deadlines at the given time, in
+    seconds of the clock."""
 
     broker: Broker
     limits: Limits
+    memory: RequestMemory
     clock: Clock
     wake_timekeeper: Callable[[float], None]

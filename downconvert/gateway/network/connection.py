@@ -259,7 +259,9 @@ class Connection:
 
     async def _exchange(self, size: int, begun: Translation | None) -> None:
         shared, frame = self.session.shared, None if begun is None else begun.frame
-        request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
+        is_known = self.session.identity.identified is not None
+        memory = shared.requests if is_known else shared.logins
+        request = ClientRequest(self._client, size, shared.config.limits, memory, frame)
         delivery = Delivery(self._client, self._pool)
         try:  # sending may take long: hold only the request and the response
             reply = await self._handle(request, size, begun, delivery)

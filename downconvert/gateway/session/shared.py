@@ -28,7 +28,8 @@ class Ledgers:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The shared objects. `requests`: the memory budget of requests."""
+    """The shared objects. `requests`: the memory budget of requests. `logins`: the same, of clients
+    that have not logged in."""
 
     config: GatewayConfig
     topology: Topology
@@ -39,3 +40,4 @@ class Shared:
     last_old: LastOld = field(default_factory=LastOld)
     audit: Audit = field(default_factory=lambda: Audit(LineBudget(), lambda: 0.0))
     requests: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))
+    logins: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))

@@ -23,12 +23,17 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits as BrokerLimits
 from downconvert.storage import LogDir
+from records import Record, build
+from records.formats import V1
+from records.units import KiB, MiB
+from tests.downconvert.broker.asking import frame
 from tests.waiting import wait_for
 
 from .serving import Wire, cluster, gateway
 
 USERS = Users({"ann": "secret", "bob": "other"})
 PLACES = 100
+MEMORY = 4 * MiB
 LONG = 1000.0  # seconds
 
 
@@ -58,6 +63,24 @@ def guarded(
     broker.guard = Guard(identities=Identities(users=USERS))
     with Server(broker, limits=BrokerLimits(connections=PLACES)) as server:
         yield Guarded(Address(*server.address), lambda: len(server.places))
+
+
+@pytest.fixture(params=["serve", "gateway"])
+def with_memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]:
+    """A server with little memory for requests."""
+    if request.param == "gateway":
+        limits, identities = Limits(requests_memory=MEMORY), Identities(users=USERS)
+        with (
+            cluster(tmp_path, "t") as (_, port),
+            gateway(port, identities=identities, limits=limits) as running,
+        ):
+            wait_for(lambda: running.topology.api_versions is not None)
+            yield running.address
+        return
+    broker = Broker(LogDir.open(tmp_path))
+    broker.guard = Guard(identities=Identities(users=USERS))
+    with Server(broker, limits=BrokerLimits(requests_memory=MEMORY)) as server:
+        yield Address(*server.address)
 
 
 def offer(client: Wire, user: str, password: str) -> None:
@@ -132,3 +155,28 @@ def test_clients_that_do_not_log_in_block_no_other_client(guarded: Guarded, gues
         log_in(guarded.address, "bob", "other")
         user.ask(ApiKey.Metadata, 1, Message(topics=None))  # who has logged in keeps its place
         assert guarded.connections() <= PLACES
+
+
+def test_logins_that_never_end_take_no_memory_from_clients_that_have_logged_in(
+    with_memory: Address,
+) -> None:
+    asked = ApiKey.SaslAuthenticate, 1, Message(auth_bytes=bytes(500 * KiB))
+    begun = frame(*asked)[: 480 * KiB]
+    records = build([Record(0, 0, value=bytes(100 * KiB))], magic=V1)
+    topic = Message(name="t", partition_data=[Message(index=0, records=records)])
+    large = Message(acks=1, timeout_ms=1000, topic_data=[topic])
+    with ExitStack() as stack, Wire(with_memory) as user:
+        offer(user, "bob", "other")
+        user.receive()
+        for _ in range(2 * MEMORY // len(begun)):
+            client = stack.enter_context(Wire(with_memory))
+            client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+            client.socket.setblocking(False)
+            data = memoryview(len(frame(*asked)).to_bytes(4) + begun)
+            with suppress(BlockingIOError):
+                while data:
+                    data = data[client.socket.send(data) :]
+        for _ in range(20):  # the server has read what it may meanwhile
+            user.ask(ApiKey.Metadata, 1, Message(topics=[]))
+        assert user.ask(ApiKey.Produce, 2, large).responses
+        log_in(with_memory, "bob", "other")

@@ -53,7 +53,7 @@ class OneThread:
         self.places = Places()
         self.memory = RequestMemory(memory)
         self.deadlines: list[float] = []  # that the thread passed on to the timekeeper
-        serving = Serving(broker, limits, clock, self.deadlines.append)
+        serving = Serving(broker, limits, self.memory, clock, self.deadlines.append)
         self.thread = NetworkThread(serving, "one")
         self.ticks: queue.SimpleQueue[float] = queue.SimpleQueue()
         self.thread.on_ticks.append(self.ticks.put)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from downconvert.broker.network.connection import Incoming
 from downconvert.broker.network.handshake import Handshake
+from downconvert.serving.limits import RequestMemory
 
 NAMED = {"subject": ((("commonName", "ann"),),)}
 
@@ -42,7 +44,7 @@ def connection(channel: Channel, *, authenticates: bool) -> Any:
         in_handshake=True,
         waits_to_write=False,
         request_started=5.0,
-        incoming=SimpleNamespace(size_max=100),
+        incoming=Incoming(100, RequestMemory(1000)),
         place=Place(),
     )
 
@@ -64,7 +66,8 @@ def handshake(served: Any, **rules: object) -> Handshake:
         return rules.get(certificate)
 
     broker = SimpleNamespace(guard=SimpleNamespace(find=find))
-    serving: Any = SimpleNamespace(broker=broker, limits=SimpleNamespace(request_size=1000))
+    limits, memory = SimpleNamespace(request_size=1000), RequestMemory(1000)
+    serving: Any = SimpleNamespace(broker=broker, limits=limits, memory=memory)
     return Handshake(serving, served)
 
 

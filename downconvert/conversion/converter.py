@@ -28,6 +28,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer, Outcome
+from records.steps import Steps
 from records.units import KiB, MiB
 
 from .aborted import AbortedTransactions
@@ -45,7 +46,6 @@ from .engine import (
 from .policy import RESPONSE_SIZE_MAX
 from .request import Request
 from .stats import Counts
-from .steps import Steps
 
 BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
 GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself

@@ -12,6 +12,7 @@ from typing import Self
 
 from records.errors import RecordsError
 from records.files.source import Records
+from records.steps import Steps, at_once
 
 from .converter import Converter
 from .plan import planning
@@ -19,7 +20,6 @@ from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import LazyDownConvertSend
 from .stats import Clock
-from .steps import Steps, at_once
 
 DEFAULT_POLICY = ConversionPolicy()
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from records.errors import ClosedRecordsError, RecordsError
 from records.files.source import Records
+from records.steps import Steps
 from records.units import KiB
 
 from .aborted import AbortedTransactions
@@ -29,7 +30,6 @@ from .policy import RESPONSE_SIZE_MAX
 from .request import Request
 from .rules import rules_for
 from .stats import Clock, Counts
-from .steps import Steps
 
 KAFKA_READ_SIZE_MAX: Final = 128 * KiB  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 

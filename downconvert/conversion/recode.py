@@ -35,13 +35,13 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
+from records.steps import Steps, at_once
 from records.units import KiB
 
 from .engine import COMPRESSED_WEIGHT
 from .failed import Failed
 from .policy import REFUSE
 from .send import CHANGED
-from .steps import Steps, at_once
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent

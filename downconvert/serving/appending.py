@@ -38,6 +38,7 @@ from records.formats import (
     V2,
     Codec,
 )
+from records.steps import at_once
 from records.units import MiB
 
 from .append_config import AppendConfig
@@ -122,13 +123,7 @@ def prepare(
     """As `prepare_in_turns`, for their bytes, and in one turn."""
     records = MemoryRecords(data)
     batches = records.batches()
-    work = prepare_in_turns(records, batches, config, now, by_coordinator=by_coordinator)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            prepared: Prepared | None = end.value
-            return prepared
+    return at_once(prepare_in_turns(records, batches, config, now, by_coordinator=by_coordinator))
 
 
 def prepare_in_turns(

@@ -9,7 +9,7 @@ Not here: the records of v2 batches, whose base offset is in the batch's header.
 Source: Kafka's AbstractLegacyRecordBatch.DeepRecordsIterator. The kernels have the same rule for
 messages that they recode at once (native/src/transcoder/recode.rs, reference/recode.py)."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from records.backend import Transcoder
@@ -18,6 +18,7 @@ from records.errors import CorruptRecordsError
 from records.formats import V0, V1
 from records.kernel import ROW_SIZE, Outcome
 from records.record import ROW
+from records.steps import Steps, at_once
 
 from .compressed import DecompressedWindow
 
@@ -28,7 +29,7 @@ NO_MESSAGES: Final = "compressed message holds no messages"
 # Makes room for the message at the window's start, which the window does not hold whole. Returns
 # the offset field of that message if it was skipped; else None.
 MakeRoom: TypeAlias = Callable[[DecompressedWindow], int | None]
-OffsetSteps: TypeAlias = Generator[int, None, int | None]  # yields 0 after each step
+OffsetSteps: TypeAlias = Steps[int | None]  # yields 0 after each step
 
 
 def are_relative(magic: int, offset: int) -> bool:
@@ -70,13 +71,7 @@ class OffsetScan:
             yield 0
             return found
 
-        steps = self.steps(window, in_one_step)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                last: int | None = end.value
-                return last
+        return at_once(self.steps(window, in_one_step))
 
     def steps(
         self, window: DecompressedWindow, make_room: Callable[[DecompressedWindow], OffsetSteps]

@@ -5,8 +5,8 @@ Not here: the steps (downconvert/conversion), the number of plans at a time (pla
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from downconvert.conversion.steps import Steps
 from downconvert.serving.planning_slots import PlanningSlots, Wake
+from records.steps import Steps
 from records.units import MiB
 
 from .contribution import FetchPause, Turns

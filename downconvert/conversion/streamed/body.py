@@ -9,7 +9,6 @@ Not here: how a batch is opened (records.batches.compressed), converting the byt
 
 from typing import Final
 
-from downconvert.conversion.steps import Steps
 from records.batches.compressed import (
     RUNS_PAST,
     STEP_SIZE,
@@ -19,6 +18,7 @@ from records.batches.compressed import (
 )
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
+from records.steps import Steps
 
 _SCRATCH_SIZE: Final = 4096  # bytes, for skipped data
 

@@ -14,10 +14,10 @@ from downconvert.conversion import buffers
 from downconvert.conversion.buffers import NO_BUFFER, NO_VIEW
 from downconvert.conversion.policy import RESPONSE_SIZE_MAX
 from downconvert.conversion.request import Request
-from downconvert.conversion.steps import Steps
 from records.errors import CorruptRecordsError, RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome, Transcoder
+from records.steps import Steps
 
 from .body import DecompressedBody
 from .large_inner import InnerFormat, ScannedRecord, scan_inner

@@ -14,7 +14,6 @@ from downconvert.conversion import buffers
 from downconvert.conversion.buffers import NO_BUFFER
 from downconvert.conversion.request import Request
 from downconvert.conversion.rules import rules_for
-from downconvert.conversion.steps import Steps
 from records.batches.compressed import CompressedBytes, DecompressedWindow
 from records.batches.inner_offsets import NO_MESSAGES, OffsetScan, offset_delta
 from records.batches.wrapper import value_range
@@ -29,6 +28,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Transcoder
+from records.steps import Steps
 from records.units import KiB
 
 from .body import DecompressedBody

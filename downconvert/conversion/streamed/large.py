@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from downconvert.conversion.steps import Steps
 from records.backend import crc32
 from records.batches.compressed import STEP_SIZE
 from records.formats import (
@@ -30,6 +29,7 @@ from records.formats import (
     V1,
 )
 from records.kernel import Buffer, Transcoder
+from records.steps import Steps
 
 from .cursors import Cursor, Scan
 

@@ -6,7 +6,6 @@ Not here: reading their fields (large.py), sending them (body_converter.py)."""
 from dataclasses import dataclass
 
 from downconvert.conversion.request import Request
-from downconvert.conversion.steps import Steps
 from records.formats import (
     ATTRIBUTES_AT_LEGACY,
     CODEC_MASK,
@@ -20,6 +19,7 @@ from records.formats import (
     V1,
 )
 from records.kernel import Transcoder
+from records.steps import Steps
 
 from .body import DecompressedBody
 from .cursors import BodyCursor

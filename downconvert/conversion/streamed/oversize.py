@@ -7,10 +7,10 @@ Not here: reading a large record (large.py), large records in compressed batches
 from collections.abc import Iterator
 
 from downconvert.conversion.request import Request
-from downconvert.conversion.steps import Steps
 from records.batches.compressed import STEP_SIZE
 from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD
 from records.kernel import Transcoder
+from records.steps import Steps
 
 from .cursors import FileCursor
 from .large import LargeMessage, MessageStart, scan_message, scan_record

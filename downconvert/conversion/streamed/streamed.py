@@ -8,9 +8,9 @@ Not here: choosing these items (converter.py)."""
 from downconvert.conversion.engine import LARGE_CHUNK_SIZE
 from downconvert.conversion.request import Request
 from downconvert.conversion.stats import Counts
-from downconvert.conversion.steps import Steps
 from records.files.source import Records
 from records.kernel import Transcoder
+from records.steps import Steps
 
 from .compressed import CompressedEntries, CompressedEntry
 from .output import Output

@@ -19,10 +19,10 @@ from typing import Final, TypeVar
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
-from downconvert.conversion.steps import Steps
 from downconvert.serving.fetch_assembly import hard_size
 from records import FileRecords, MemoryRecords, RecordsError
 from records.files.sends import Send
+from records.steps import Steps
 
 from .exchanges import TURN, TURN_SIZE, Turn
 

@@ -6,8 +6,8 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion import made
-from downconvert.conversion.steps import at_once
 from records import Codec, MemoryRecords, Record, build
+from records.steps import at_once
 from records.units import KiB, MiB
 
 from .channels import Everything, sent

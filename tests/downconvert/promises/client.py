@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from downconvert import LazyDownConvertRecords
 from downconvert.conversion import plan
 from downconvert.conversion.send import LazyDownConvertSend
-from downconvert.conversion.steps import Steps
 from downconvert.serving.fetch_assembly import hard_size
 from records import CorruptRecordsError
+from records.steps import Steps
 
 from .channels import Channel, Taken, any_channel
 from .clients import Asks

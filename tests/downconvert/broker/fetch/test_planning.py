@@ -4,8 +4,8 @@ import pytest
 
 from downconvert.broker.fetch.contribution import FetchPause, Turns
 from downconvert.broker.fetch.planning import PLANNED_A_TURN, planned
-from downconvert.conversion.steps import Steps
 from downconvert.serving.planning_slots import PlanningSlots
+from records.steps import Steps
 
 ME, OTHER = 7, 8  # numbers of connections
 TURN, WAKE = FetchPause.TURN, FetchPause.WAKE

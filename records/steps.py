@@ -1,10 +1,9 @@
 """Work in steps of some milliseconds, between which other connections have their turns.
 
-A step of a plan yields its work: bytes that went through memory. Recompressed bytes count several
-times. A step of `streamed` yields the size of the piece that it made, or 0. Its caller counts the
-work.
+A step yields its work in bytes, or the size of the piece that it made, or nothing. The function
+that makes the steps says which.
 
-Not here: the steps (plan.py, recode.py, streamed)."""
+Not here: a turn's number of steps (the servers)."""
 
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
@@ -13,7 +12,7 @@ Found = TypeVar("Found")
 Steps: TypeAlias = Generator[int, None, Found]
 
 
-def at_once(steps: Steps[Found]) -> Found:
+def at_once(steps: Generator[object, None, Found]) -> Found:
     """Runs all steps at once and returns their result."""
     while True:
         try:

@@ -13,6 +13,7 @@ Not here: how long a stream waits (follow.py), gaps that an audit counts (audit_
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -70,18 +71,17 @@ def end_of(file: SegmentFile) -> int:
     """The offset after the last complete batch of a segment, within its part of the log. Offsets
     missing before a batch do not matter: a cleaner has removed them. FileNotFoundError,
     StoreError."""
-    rising, is_damaged = Rising(file.base_offset), False
+    rising = Rising(file.base_offset)
     if file.size:
-        with headers_near(file, file.next_offset - 1) as headers:
-            try:
-                for header in below(headers, file.offset_max):
-                    rising.add(header)
-                    if header.base_offset >= file.next_offset:
-                        break
-            except CorruptRecordsError:
-                is_damaged = True
+        with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
+            for header in below(headers, file.offset_max):
+                rising.add(header)
+                if header.base_offset >= file.next_offset:
+                    break
     after = rising.after
-    if is_damaged:  # the task that reads there reports the damage
+    if file.size and after < file.next_offset:
+        # Batches may follow damage, or a batch whose size is wrong. The task that reads there
+        # reports it.
         after = max((after, *(one.end for one in behind_damage(file, after))))
     return min(after, file.next_offset, file.valid_until)
 

@@ -255,13 +255,20 @@ def test_before_spark_4_2_a_stream_waits_from_where_it_was_last(
     assert stream(tmp_path).latestOffset() == end
 
 
+@pytest.mark.parametrize("damage", ["zeros", "a size that leads beyond the end"])
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_a_segment_ends_after_the_last_batch_behind_damage(tmp_path: Path, is_packed: bool) -> None:
+def test_a_segment_ends_after_the_last_batch_behind_damage(
+    tmp_path: Path, is_packed: bool, damage: str
+) -> None:
     batches = [batch(at, at + 1) for at in range(0, 8, 2)]
     indexed_segment(tmp_path / "a-0", 0, *batches)
     log = tmp_path / "a-0" / file_name(0, Kind.LOG)
     data = bytearray(log.read_bytes())
-    data[len(batches[0]) : 2 * len(batches[0])] = bytes(len(batches[0]))
+    at = len(batches[0])
+    if damage == "zeros":
+        data[at : 2 * at] = bytes(at)
+    else:
+        data[at + 8] = 0x7F
     log.write_bytes(data)
     (found,) = find_partitions([str(packed(tmp_path / "a-0") if is_packed else tmp_path)])
     (file,) = found.segments

@@ -123,7 +123,7 @@ def _indexed(log: PartitionLog) -> _Indexed:
     """The result for one copy. Its batches are read from its last sound snapshot of producers on.
     Most copies have one at the beginning of their last segment."""
     overlaps = not log.is_mounted and any(one.is_clipped for one in log.segments[:-1])
-    with staged(log, ()) as directory, suppress(CorruptIndexError):
+    with suppress(CorruptFileError, CorruptIndexError), staged(log, ()) as directory:
         segments = [_small_files(log, file, directory) for file in log.segments]
         found = _followed_from_snapshot(log.segments, segments)
         if overlaps or not all(map(_has_indexes, log.segments)):
@@ -140,7 +140,7 @@ def _indexed(log: PartitionLog) -> _Indexed:
 
 def _noted(log: PartitionLog) -> list[AbortedTransaction] | None:
     """The aborted transactions in the transaction indexes of a copy; None: one is damaged."""
-    with staged(log, ()) as directory, suppress(CorruptIndexError):
+    with suppress(CorruptFileError, CorruptIndexError), staged(log, ()) as directory:
         segments = (_small_files(log, file, directory) for file in log.segments)
         return [one for segment in segments for one in segment.aborted()]
     return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.stores.blobs import inflated
-from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
+from downconvert.spark.stores.range_records import Beginning, Blocks, Direct, RangeRecords
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.segment import Segment
 from records import FileRecords, Records
@@ -70,12 +70,18 @@ def _is_replaced(file: SegmentFile, segment: Segment) -> bool:
 def _inflated(split: Split) -> OpenedSegment:
     """A gzipped segment is one stretch. It is decompressed to an unnamed file."""
     file = split.segment
-    log = file.blob_of_log
-    descriptor = SharedFile(inflated(log))
-    descriptor.name = log.name
-    records = FileRecords(descriptor, 0, descriptor.seek(0, 2))
+    descriptor, damage = inflated(file.blob_of_log)
+    records: Records
+    if damage is None:
+        shared = SharedFile(descriptor)
+        shared.name = file.path
+        whole = FileRecords(shared, 0, shared.seek(0, 2))
+        records, close = whole, whole.close
+    else:
+        beginning = Beginning(descriptor, damage)
+        records, close = RangeRecords(beginning, 0, beginning.size), beginning.close
     start, end = (split.start, split.end) if split.is_verified else (0, records.size)
-    return OpenedSegment(records, start, end, file, records, records.close)
+    return OpenedSegment(records, start, end, file, records, close)
 
 
 def _stored(split: Split) -> OpenedSegment:

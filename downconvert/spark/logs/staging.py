@@ -8,6 +8,7 @@ Not here: reading without a copy (opening.py)."""
 
 import os
 import tempfile
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.spark.stores.blobs import Blob
+from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import Kind, file_name
 from records import CorruptRecordsError, FileRecords
 
@@ -45,8 +47,9 @@ def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
 def staged(log: PartitionLog, whole: Collection[int]) -> Iterator[Path]:
     """A directory with the files of a log. It is the log's own directory if that is mounted.
 
-    `whole`: base offsets of the segments whose logs and indexes are copied. FileNotFoundError: a
-    segment is gone. StoreError."""
+    `whole`: base offsets of the segments whose logs and indexes are copied. Warns of damaged small
+    files. CorruptFileError: a file of a segment is damaged. FileNotFoundError: a segment is gone.
+    StoreError."""
     if log.is_mounted:
         yield Path(log.directory)
         return
@@ -58,7 +61,14 @@ def staged(log: PartitionLog, whole: Collection[int]) -> Iterator[Path]:
         directory = Path(scratch) / str(log.topic_partition)
         directory.mkdir()
         for name, blob in log.sides:
-            blob.save_current(directory / name)
+            try:
+                blob.save_current(directory / name)
+            except CorruptFileError as error:
+                warnings.warn(
+                    f"{log.directory}/{name}: {error.reason}; this file counts as missing",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
         for file in log.segments:
             if not file.blobs:
                 _link(file, directory)

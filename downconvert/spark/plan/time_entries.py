@@ -12,6 +12,7 @@ from downconvert.spark.logs.boundaries import TIME_ENTRY, index_bytes, table_of
 from downconvert.spark.logs.completeness import is_last
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
+from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import Kind
 from records import CorruptRecordsError
 from records.formats import V2
@@ -67,7 +68,10 @@ def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool)
 
 def _entries(file: SegmentFile) -> Any:
     """The entries of a time index; empty if there is no index; None if it is damaged."""
-    data = index_bytes(file, Kind.TIME_INDEX)
+    try:
+        data = index_bytes(file, Kind.TIME_INDEX)
+    except CorruptFileError:
+        return None
     if len(data) % TIME_ENTRY.itemsize:
         return None
     table = table_of(data, TIME_ENTRY)

@@ -5,11 +5,13 @@ A blob states where the bytes are and how they were packed. It is small, and is 
 
 Not here: stores (stores.py), chunks (chunks.py), reading ahead (range_records.py)."""
 
+import gzip
+import io
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,6 @@ from .stores import ObjectReader, is_stored, shown
 
 PIECE_SIZE: Final = 8 * MiB  # bytes of one request
 SMALL_SIZE_MAX: Final = 64 * MiB  # bytes; no checkpoint is larger
-GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
 
 
@@ -60,7 +61,7 @@ class Blob:
     def pieces(self) -> Iterator[bytes]:
         """The whole content, a few MiB at a time. CorruptFileError: packed data is damaged."""
         raw = Blob(self.path, self.size, self.start, chunks=self.chunks)
-        return _inflated(self.name, _pieces(raw)) if self.is_gzipped else _pieces(raw)
+        return _inflated(self.name, raw) if self.is_gzipped else _pieces(raw)
 
     def read(self) -> bytes:
         """The whole content of a small blob."""
@@ -98,38 +99,71 @@ def _pieces(blob: Blob) -> Iterator[bytes]:
             position += len(piece)
 
 
-def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompresses gzip of one or several members, a few MiB at a time."""
-    inflater, total, is_amid = zlib.decompressobj(GZIP), 0, True
+def _inflated(name: str, raw: Blob) -> Iterator[bytes]:
+    """Decompresses gzip of one or several members, some KiB at a time, as far as that is
+    possible."""
+    total = 0
     try:
-        for piece in pieces:
-            left = piece if is_amid else piece.lstrip(b"\0")  # some tools pad members with zeros
-            while left:
-                found = inflater.decompress(left, PIECE_SIZE)
-                total += len(found)
+        if not raw.size:
+            raise EOFError
+        with (
+            closing(raw.open()) as reader,
+            io.BufferedReader(BlobFile(raw, reader), PIECE_SIZE) as stored,
+            gzip.GzipFile(fileobj=stored) as file,
+        ):
+            while piece := file.read1(PIECE_SIZE):
+                total += len(piece)
                 if total > LOG_SIZE_MAX:
                     raise CorruptFileError("decompresses to more than a segment holds", name)
-                yield found
-                is_amid, left = not inflater.eof, inflater.unconsumed_tail
-                if inflater.eof:
-                    left = inflater.unused_data.lstrip(b"\0")
-                    inflater = zlib.decompressobj(GZIP)
-        if is_amid:
-            raise CorruptFileError("is gzipped, and ends too early", name)
-    except zlib.error as error:
+                yield piece
+    except EOFError as error:
+        raise CorruptFileError("is gzipped, and ends too early", name) from error
+    except (gzip.BadGzipFile, zlib.error) as error:
         raise CorruptFileError(f"is no gzip that can be read: {error}", name) from error
-    finally:
-        with suppress(AttributeError):
-            pieces.close()  # type: ignore[attr-defined]
 
 
-def inflated(blob: Blob) -> int:
-    """Decompresses a gzipped blob to an unnamed file. Returns the file's descriptor."""
+def inflated(blob: Blob) -> tuple[int, CorruptFileError | None]:
+    """Decompresses a gzipped blob to an unnamed file, as far as that is possible. Returns the
+    file's descriptor, and the damage that ended the decompression."""
+    damage = None
     with tempfile.TemporaryFile() as file:
-        for piece in blob.pieces():
-            file.write(piece)
+        try:
+            for piece in blob.pieces():
+                file.write(piece)
+        except CorruptFileError as error:
+            damage = error
         file.flush()
-        return os.dup(file.fileno())
+        return os.dup(file.fileno()), damage
+
+
+class BlobFile(io.RawIOBase):
+    """The stored bytes of a blob as a file."""
+
+    def __init__(self, blob: Blob, reader: Reader) -> None:
+        self._size = blob.size
+        self._reader = reader
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + position)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, target: "memoryview") -> int:  # type: ignore[override]
+        size = min(len(target), max(0, self._size - self._position))
+        data = self._reader.read(self._position, size) if size else b""
+        target[: len(data)] = data
+        self._position += len(data)
+        return len(data)
 
 
 class _FileReader:

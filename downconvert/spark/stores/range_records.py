@@ -5,6 +5,7 @@ most AHEAD + 2 blocks are in memory.
 
 Not here: where the bytes come from (blobs.py)."""
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -17,7 +18,7 @@ from records.files.source import check_slice, read_headers
 from records.formats import BATCH_HEADER_SIZE
 from records.units import KiB, MiB
 
-from .blobs import Blob
+from .blobs import LOG_SIZE_MAX, Blob
 from .chunks import Reader
 from .stores import ObjectReader
 
@@ -168,12 +169,35 @@ class Direct:
         return len(data)
 
 
+class Beginning:
+    """The beginning of a gzipped log, decompressed to a file, up to damage. The size of the whole
+    log is not known."""
+
+    size = LOG_SIZE_MAX
+
+    def __init__(self, file: int, damage: CorruptFileError) -> None:
+        """`file`: the descriptor of the decompressed bytes."""
+        self.name = damage.path
+        self._file = file
+        self._damage = damage
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """As `Blocks.read_into`."""
+        read = os.preadv(self._file, [target], position)
+        if read < min(len(target), BATCH_HEADER_SIZE):
+            raise CorruptRecordsError(self._damage.reason, position + read) from self._damage
+        return read
+
+
 class RangeRecords:
     """A range of a log in a store: the `Records` of records/files/source.py."""
 
     __slots__ = ("_blocks", "_origin", "_size")
 
-    def __init__(self, blocks: Blocks | Direct, origin: int, size: int) -> None:
+    def __init__(self, blocks: Blocks | Direct | Beginning, origin: int, size: int) -> None:
         self._blocks = blocks
         self._origin = origin
         self._size = size

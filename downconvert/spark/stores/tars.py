@@ -14,8 +14,7 @@ from typing import Final
 
 from downconvert.storage.errors import CorruptFileError
 
-from .blobs import Blob
-from .chunks import Reader
+from .blobs import Blob, BlobFile
 
 TAR: Final = re.compile(r".+\.tar")
 COMPRESSED: Final = re.compile(r".+\.(tar\.(gz|bz2|xz|zst|lz4)|tgz)")
@@ -33,7 +32,7 @@ def members(blob: Blob) -> Iterator[tuple[tuple[str, ...], Blob]]:
     try:
         with (
             closing(blob.open()) as reader,
-            io.BufferedReader(_TarFile(blob, reader), BUFFER_SIZE) as file,
+            io.BufferedReader(BlobFile(blob, reader), BUFFER_SIZE) as file,
             tarfile.open(fileobj=file, mode="r:") as tar,  # compressed ones are refused
         ):
             named: dict[str, tarfile.TarInfo] = {}
@@ -57,33 +56,3 @@ def members(blob: Blob) -> Iterator[tuple[tuple[str, ...], Blob]]:
                 raise CorruptFileError(f"has no member at byte {tar.offset}", blob.name)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise CorruptFileError(f"is no tar that can be read: {error}", blob.name) from error
-
-
-class _TarFile(io.RawIOBase):
-    """A blob as a file."""
-
-    def __init__(self, blob: Blob, reader: Reader) -> None:
-        self._size = blob.size
-        self._reader = reader
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, base + position)
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, target: "memoryview") -> int:  # type: ignore[override]
-        size = min(len(target), max(0, self._size - self._position))
-        data = self._reader.read(self._position, size) if size else b""
-        target[: len(data)] = data
-        self._position += len(data)
-        return len(data)

@@ -17,6 +17,7 @@ from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.read.checksums import Checksums
 from downconvert.storage import Log, Segment
+from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
 from downconvert.storage.producers.transactions import AbortedRanges
 from records import (
@@ -125,12 +126,21 @@ def audit_segments(task: Task) -> Iterator[dict[str, Any]]:
     if task.log is None or task.log.is_mounted:
         yield from _audited(task)
         return
-    with staged(task.log, task.segments) as directory:
-        for row in _audited(replace(task, directory=str(directory))):
-            row["damages"] = [
-                damage.replace(str(directory), task.directory) for damage in row["damages"]
-            ]
-            yield row
+    try:
+        with staged(task.log, task.segments) as directory:
+            for row in _audited(replace(task, directory=str(directory))):
+                row["damages"] = [
+                    damage.replace(str(directory), task.directory) for damage in row["damages"]
+                ]
+                yield row
+    except CorruptFileError as error:  # a gzipped file, or a chunk
+        if len(task.segments) > 1:
+            for base in task.segments:
+                yield from audit_segments(replace(task, segments=(base,)))
+        else:
+            share = Share(task.topic, task.partition, task.segments[0])
+            share.damages.append(str(error))
+            yield asdict(share)
 
 
 def _audited(task: Task) -> Iterator[dict[str, Any]]:

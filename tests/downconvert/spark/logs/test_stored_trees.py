@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from pyarrow import fs
 
+from downconvert.spark.errors import CorruptSegmentError
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_trees import broker_of, forget
@@ -89,7 +90,7 @@ def test_gzip_of_several_members_and_one_that_is_cut_off(logs: Path, tmp_path: P
     assert [offset for _, _, offset, _ in content(backup.parent)] == list(range(40))
     for damaged in (packed[:-20], packed[:50] + os.urandom(8) + packed[58:]):
         path.write_bytes(damaged)
-        with pytest.raises(CorruptFileError, match="gzip"):
+        with pytest.raises(CorruptSegmentError, match="gzip"):
             content(backup.parent)
 
 

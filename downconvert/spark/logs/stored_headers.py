@@ -14,7 +14,7 @@ from typing import NamedTuple
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.rising import Rising, below
-from records import BatchHeader, CorruptRecordsError
+from records import BatchHeader, CorruptRecordsError, Records
 
 from .boundaries import Boundaries
 from .opening import opened
@@ -28,25 +28,33 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
 
     The iterator raises CorruptRecordsError at damage. FileNotFoundError: the segment is gone.
     SegmentChangedError, StoreError, CorruptFileError."""
+    with _records_near(file, offset) as records:
+        yield records.batches()
+
+
+@contextmanager
+def _records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
+    """The bytes from a batch at or shortly before an offset to the end of the segment. Errors as
+    those of `headers_near`."""
     if not file.blobs:
         segment = file.open()
         try:
-            yield segment.slice_from(offset, file.size).batches()
+            yield segment.slice_from(offset, file.size)
         finally:
             segment.release()
     elif file.is_gzipped:
         with closing(opened(whole_file(file, offset))) as found:
-            yield found.records.batches()
+            yield found.records
     else:
         with closing(Blocks(file.blob_of_log, file.size)) as blocks:
             look = RangeRecords(Direct(blocks), 0, file.size)
-            if _is_short(file):
-                yield look.batches()
+            if file.size <= LOOK_SIZE:  # one request reads all of it, without the index
+                yield look
                 return
             hints = Boundaries(file, look)
             start = hints.before_position(hints.before_offset(offset))
             ranges = look if start else RangeRecords(blocks, 0, file.size)
-            yield ranges.slice(start, file.size - start).batches()
+            yield ranges.slice(start, file.size - start)
 
 
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
@@ -87,8 +95,8 @@ def _until_damage(file: SegmentFile) -> Iterator[BatchHeader]:
 
 
 class LastBatch(NamedTuple):
-    """The last complete batch that headers lead to; None: there is none. `is_damaged`: damage or
-    zeros follow it, or in a store an incomplete batch, behind which there may be others."""
+    """The last complete batch that headers lead to; None: there is none. `is_damaged`: other bytes
+    follow it, behind which there may be further batches."""
 
     header: BatchHeader | None
     is_damaged: bool
@@ -98,19 +106,13 @@ def last_batch(file: SegmentFile) -> LastBatch:
     """The last complete batch before the next segment's offsets, or before damage. A batch with a
     wrong offset is damage."""
     found, is_damaged, rising, end = None, False, Rising(file.base_offset), 0
-    with headers_near(file, file.next_offset - 1) as headers:
+    with _records_near(file, file.next_offset - 1) as records:
         try:
-            for header in below(headers, file.next_offset):
+            for header in below(records.batches(), file.next_offset):
                 is_damaged = not rising.add(header)
                 found = found if is_damaged else header
                 end = header.position + header.size
         except CorruptRecordsError:
             is_damaged = True
-    if _is_short(file) and file.next_offset == OFFSET_MAX:
-        is_damaged = is_damaged or end < file.size
-    return LastBatch(found, is_damaged)
-
-
-def _is_short(file: SegmentFile) -> bool:
-    """Whether one request reads all of a log, so that the index is not needed."""
-    return bool(file.blobs) and not file.is_gzipped and file.size <= LOOK_SIZE
+        is_cut = file.next_offset == OFFSET_MAX and end < records.size
+    return LastBatch(found, is_damaged or is_cut)

@@ -70,6 +70,24 @@ def test_a_stream_of_a_store_goes_on_behind_damage_up_to_the_last_batch(tmp_path
     assert read(source, {"a": {"0": 0}}, end) == ["a-0:0", "a-0:2", "a-0:3", "a-0:4"]
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_stream_goes_on_behind_a_batch_whose_size_leads_beyond_the_end(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Zeros follow the last batch, as in a preallocated file."""
+    batches = [batch(offset, size=100_000) for offset in range(3)]
+    directory = tmp_path / "logs" / "a-0"
+    directory.parent.mkdir()
+    indexed_segment(directory, 0, *batches)
+    data = bytearray(b"".join(batches)) + bytes(100)
+    data[len(batches[0]) + 8] = 0x7F
+    (directory / file_name(0, Kind.LOG)).write_bytes(data)
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    source = stream(path, mode="DROPMALFORMED")
+    end = source.latestOffset({"a": {"0": 0}})
+    assert read(source, {"a": {"0": 0}}, end) == ["a-0:0", "a-0:2"]
+
+
 def test_a_torn_batch_or_zeros_are_the_end_of_a_log_for_a_stream_that_ends(tmp_path: Path) -> None:
     for rest in (batch(1)[:-1], batch(1)[:5], bytes(100)):
         partition(tmp_path, batch(0) + rest, "a-0")

@@ -145,7 +145,7 @@ class InternalTopic:
                 topic, partition = self._partition(index, time)
             config = append_config(topic.config, self._config)
             prepared = prepare_own(records, config, time, producer)
-            appended = partition.append(prepared, time, check)
+            appended = partition.append(prepared, now, time, check)
         except (ApiError, OSError, StorageError) as error:
             return self._failed(index, error), -1
         self._purgatory.notify(partition.key)

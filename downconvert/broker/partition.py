@@ -34,11 +34,12 @@ class Partition(PartitionState):
                 check_batch(batch)
 
     def append(
-        self, prepared: Prepared, now: int, check_batch: CheckBatch | None = None
+        self, prepared: Prepared, now: float, time: int, check_batch: CheckBatch | None = None
     ) -> Appended:
-        """Appends a producer's batches to the log, unless they are duplicates. `now` in
-        milliseconds. check_batch: called for transactional batches while the lock is held, so that
-        none is appended after its transaction's marker.
+        """Appends a producer's batches to the log, unless they are duplicates. `now`: seconds of
+        the broker's clock. `time`: milliseconds since the epoch. check_batch: called for
+        transactional batches while the lock is held, so that none is appended after its
+        transaction's marker.
 
         ApiError: this broker does not lead, the producer's sequence number is not the next, or the
         log cannot hold this much. OSError, StorageError: the disk failed; nothing is appended."""
@@ -54,7 +55,7 @@ class Partition(PartitionState):
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
                 data, headers = prepared.place(base_offset, self.leader_epoch)
                 try:
-                    end_offset = writer.append(data, now, headers)
+                    end_offset = writer.append(data, time, headers)
                 except ValueError as error:  # larger than a segment
                     raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
                 if batch.producer_id >= 0 and batch.base_sequence >= 0:
@@ -63,14 +64,19 @@ class Partition(PartitionState):
             else:
                 appended = Appended(known.base_offset, known.last_offset, known.timestamp)
             if self._view is not None:
-                self._advance(now / 1000)
+                self._advance(now)
             return appended
 
     def append_marker(
-        self, kind: ControlRecordType, producer: tuple[int, int], coordinator_epoch: int, now: int
+        self,
+        kind: ControlRecordType,
+        producer: tuple[int, int],
+        coordinator_epoch: int,
+        now: float,
+        time: int,
     ) -> None:
         """Appends a COMMIT or ABORT marker for a producer's id and epoch, if its transaction has
-        written here. `now` in milliseconds. Errors as those of `append`."""
+        written here. Times and errors as those of `append`."""
         producer_id, epoch = producer
         with self.lock:
             self.check(-1, leader=True)
@@ -78,17 +84,17 @@ class Partition(PartitionState):
             marker = build_marker(
                 kind,
                 offset=writer.end_offset,
-                timestamp=now,
+                timestamp=time,
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 coordinator_epoch=coordinator_epoch,
                 leader_epoch=self.leader_epoch,
             )
             try:
-                writer.append(marker, now)
+                writer.append(marker, time)
             except ValueError as error:  # larger than a segment
                 raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
-            self._advance(now / 1000)
+            self._advance(now)
 
     def producers(self) -> list[ProducerState]:
         """The state of the log's producers."""

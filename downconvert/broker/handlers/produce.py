@@ -185,7 +185,7 @@ def _produce(
                 count, size = prepared.records_count, len(prepared.data)
                 broker.metrics.produced(found.name, count, seconds, size)
             leader_epoch = partition.leader_epoch
-            appended = partition.append(prepared, now_ms, check)
+            appended = partition.append(prepared, now, now_ms, check)
             produced.written = Written(partition, leader_epoch, appended, isr_min)
             broker.purgatory.notify(partition.key)
     except ApiError as error:

@@ -321,7 +321,7 @@ class Transactions:
         time = self._time_of_day.ms(now)
         try:
             epoch = self._topic.coordinator_epoch(transactional_id)
-            failed = self._markers.write(one, epoch, time)
+            failed = self._markers.write(one, epoch, now, time)
             with self.lock:
                 if failed:
                     self._kept[transactional_id] = replace(one, partitions=frozenset(failed))

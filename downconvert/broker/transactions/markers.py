@@ -29,10 +29,10 @@ class Markers:
         self._purgatory = purgatory
 
     def write(
-        self, one: Transaction, coordinator_epoch: int, now: int
+        self, one: Transaction, coordinator_epoch: int, now: float, time: int
     ) -> dict[TopicPartition, Exception]:
         """Writes the markers of a prepared transaction. Returns the partitions that cannot take one
-        now, each with the reason. `now` in milliseconds.
+        now, each with the reason. Times as those of `Partition.append`.
 
         A second marker changes nothing, so after a crash all markers may be written again. A
         deleted partition needs no marker."""
@@ -41,8 +41,8 @@ class Markers:
             partition = self._topics.partition(name.topic, name.partition)
             if partition is None:
                 continue
-            producer = one.producer_id, one.epoch
-            write = partial(partition.append_marker, one.marker, producer, coordinator_epoch, now)
+            marker = one.marker, (one.producer_id, one.epoch), coordinator_epoch
+            write = partial(partition.append_marker, *marker, now, time)
             try:
                 self._write(partition, one, write)
             except (ApiError, OSError, StorageError) as error:

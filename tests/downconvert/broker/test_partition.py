@@ -1,6 +1,7 @@
 """A partition with followers: what is committed, who may read how far, and who is turned away."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,10 @@ def replicas(logs: list[Log]) -> tuple[Partition, Partition]:
     return leader, follower
 
 
-def produce(partition: Partition, count: int = 1) -> None:
-    prepared = prepare(memoryview(batch(*range(count))), CONFIG, 1)
+def produce(partition: Partition, count: int = 1, now: float = 0.0, time: int = 1) -> None:
+    prepared = prepare(memoryview(batch(*range(count))), CONFIG, time)
     assert prepared is not None
-    partition.append(prepared, 1)
+    partition.append(prepared, now, time)
 
 
 def bytes_of(records: FileRecords) -> memoryview:
@@ -151,6 +152,20 @@ def test_a_broker_without_a_replica_does_not_count(replicas: tuple[Partition, Pa
     assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+@pytest.mark.parametrize("shift", [-3_600, 0, 3_600])
+def test_a_replica_lags_by_the_brokers_clock_whatever_the_time_of_day(
+    logs: list[Log], shift: int
+) -> None:
+    """The high watermark waits for a replica outside of the ISR for as long as it may join."""
+    leader = Partition(TopicPartition("t", 0), logs[LEADER], LEADER)
+    leader.assign(replace(leadership(), isr=frozenset({LEADER})), 1_000.0, lag_max=30.0)
+    produce(leader)
+    leader.follower_fetched(FOLLOWER, 1, 1_000.0)
+    for now, high_watermark in ((1_010.0, 1), (1_031.0, 3)):
+        produce(leader, now=now, time=int(1_000 * (now + shift)))
+        assert leader.high_watermark == high_watermark
+
+
 def test_a_new_leaders_high_watermark_is_uncertain_until_its_followers_have_caught_up(
     replicas: tuple[Partition, Partition],
 ) -> None:
@@ -247,7 +262,7 @@ def send(partition: Partition, data: bytes) -> int:
     """The first offset of a producer's batch, which may be there already."""
     prepared = prepare(memoryview(data), CONFIG, 1)
     assert prepared is not None
-    return partition.append(prepared, 1).base_offset
+    return partition.append(prepared, 0.0, 1).base_offset
 
 
 def test_after_a_truncation_the_new_leaders_batches_are_known_and_not_those_cut_off(

@@ -37,7 +37,7 @@ def leader(tmp_path: Path) -> Iterator[Partition]:
     """A leader of five records, three of them below the high watermark."""
     with partition_of(tmp_path, OWN) as partition:
         for _ in range(5):
-            partition.append(produced(), 1)
+            partition.append(produced(), 0.0, 1)
         partition.follower_fetched(OTHER, 3, 0.0)
         assert (partition.end_offset, partition.high_watermark) == (5, 3)
         yield partition
@@ -66,8 +66,8 @@ READING: dict[str, Callable[[Partition], object]] = {
     "producers": lambda one: one.producers(),
 }
 LEADING: dict[str, Callable[[Partition], object]] = {
-    "append": lambda one: one.append(produced(), 1),
-    "append_marker": lambda one: one.append_marker(ControlRecordType.COMMIT, (7, 0), 1, 1),
+    "append": lambda one: one.append(produced(), 0.0, 1),
+    "append_marker": lambda one: one.append_marker(ControlRecordType.COMMIT, (7, 0), 1, 0.0, 1),
     "follower_fetched": lambda one: one.follower_fetched(OTHER, 5, 0.0),
 }
 FOLLOWING: dict[str, Callable[[Partition], object]] = {

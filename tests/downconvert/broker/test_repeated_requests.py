@@ -128,7 +128,7 @@ class Changing:
         kind = self._random.choice((ControlRecordType.COMMIT, ControlRecordType.ABORT))
         partition = self.broker.topics[TOPIC].partitions[0]
         if partition.leader == partition.node_id:
-            partition.append_marker(kind, (5, 0), 0, 0)
+            partition.append_marker(kind, (5, 0), 0, 0.0, 0)
 
     def _truncate(self) -> None:
         start, end = self._log.start_offset, self._log.end_offset

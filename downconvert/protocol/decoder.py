@@ -10,7 +10,8 @@ A message's reader is one function, generated from its definition (source.py).""
 
 import struct
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import groupby
 from struct import Struct
@@ -152,9 +153,7 @@ def _element(code: Source, field: Field, version: int, flexible: bool, nullable:
         case "string" | "bytes" | "records":
             kind = "int16" if field.type == "string" else "int32"
             size = _length(code, field, kind, nullable, flexible)
-            with code.block(f"if {size} < 0"):
-                code.line(f"{value} = None")
-            with code.block("else"):
+            with _unless_null(code, value, size, nullable):
                 _sized(code, field, value, size)
         case "bool":
             code.line(f"{value} = data[at] != 0")
@@ -168,6 +167,18 @@ def _element(code: Source, field: Field, version: int, flexible: bool, nullable:
     return value
 
 
+@contextmanager
+def _unless_null(code: Source, value: str, length: str, nullable: bool) -> Iterator[None]:
+    """The lines that read a field of a known length. A null field is None."""
+    if not nullable:
+        yield
+        return
+    with code.block(f"if {length} < 0"):
+        code.line(f"{value} = None")
+    with code.block("else"):
+        yield
+
+
 def _sized(code: Source, field: Field, value: str, size: str) -> None:
     """Reads a field whose length is known."""
     _check(code, size)
@@ -177,7 +188,7 @@ def _sized(code: Source, field: Field, value: str, size: str) -> None:
         code.line(f"{value} = data[at : at + {size}]")
     else:
         with code.block("try"):
-            code.line(f"{value} = str(data[at : at + {size}], 'utf-8')")
+            code.line(f"{value} = data[at : at + {size}].tobytes().decode()")
         with code.block("except UnicodeDecodeError as error"):
             no_utf8 = code.constant(malformed.no_utf8)
             code.line(f"raise {no_utf8}({field.name!r}, at, error) from None")
@@ -215,10 +226,9 @@ def _uvarint(code: Source, read_long: ReadLong | None = None) -> str:
 
 def _array(code: Source, field: Field, version: int, flexible: bool) -> str:
     values = code.variable()
-    count = _length(code, field, "int32", version in field.nullable, flexible)
-    with code.block(f"if {count} < 0"):
-        code.line(f"{values} = None")
-    with code.block("else"):
+    nullable = version in field.nullable
+    count = _length(code, field, "int32", nullable, flexible)
+    with _unless_null(code, values, count, nullable):
         with code.block(f"if {count} > end - at"):  # each element takes at least one byte
             code.line(
                 f"raise {code.constant(malformed.too_many)}({field.name!r}, end, at, {count})"

@@ -63,7 +63,7 @@ def parse_start(frame: memoryview) -> Start:
     client_id = None
     if length > 0 and length <= len(frame) - at:
         try:
-            client_id = str(frame[at : at + length], "utf-8")
+            client_id = frame[at : at + length].tobytes().decode()
         except UnicodeDecodeError:
             Cursor(frame, at).text(length, "client_id")  # raises the error with the position
             raise

@@ -72,9 +72,6 @@ class Message(SimpleNamespace):
     A decoded message has the fields of all versions. Fields of other versions have their defaults.
     A message to encode needs only the fields that differ from their defaults."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:

@@ -14,7 +14,6 @@ from .errors import CorruptRecordsError
 from .files.source import Records
 from .files.window import Stretch, Window
 from .formats import ATTRIBUTES_AT_BATCH, CRC, CRC_AT_LEGACY, MAGIC_AT, V2
-from .kernel import Buffer
 from .units import KiB
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes
@@ -28,7 +27,7 @@ def verify_checksum(records: Records, header: BatchHeader) -> None:
     them."""
     view, end = records.view, header.position + header.size
     if view is not None and header.size <= WINDOW_SIZE and end <= len(view):
-        check_entry(view[header.position : end], header, records.origin + header.position)
+        check_entry(view, header.position, header, records.origin + header.position)
         return
     for _ in verifying(records, header):
         pass
@@ -48,12 +47,13 @@ def verifying(records: Records, header: BatchHeader) -> Iterator[int]:
         raise CorruptRecordsError(MISMATCH, records.origin + header.position)
 
 
-def check_entry(entry: Buffer, header: BatchHeader, position: int) -> None:
-    """As `verify_checksum`, for an entry in memory; `position` is for the error."""
+def check_entry(view: memoryview, at: int, header: BatchHeader, position: int) -> None:
+    """As `verify_checksum`, for the entry at `view[at:]`; `position` is for the error."""
+    end = at + header.size
     if header.magic == V2:
-        crc = crc32c(memoryview(entry)[ATTRIBUTES_AT_BATCH : header.size])
+        crc = crc32c(view[at + ATTRIBUTES_AT_BATCH : end])
     else:
-        crc = crc32(entry, MAGIC_AT, header.size)
+        crc = crc32(view, at + MAGIC_AT, end)
     if crc != header.crc:
         raise CorruptRecordsError(MISMATCH, position)
 

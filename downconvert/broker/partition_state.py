@@ -130,6 +130,11 @@ class PartitionState:
             writer.reason,
         )
 
+    def is_under_min_isr(self, isr_min: int) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas and the partition's number of
+        replicas."""
+        return len(self.isr) < min(isr_min, len(self.replicas))
+
     # --- reading
 
     def check(self, leader_epoch: int, *, leader: bool) -> None:

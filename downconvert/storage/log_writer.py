@@ -16,7 +16,6 @@ from records.logged import log_of
 
 from .errors import StorageError
 from .local_log import LocalLog
-from .producers.producers import PRODUCER_ID
 from .segments.appended import check_appended, first_offset
 from .segments.segment import Segment
 from .segments.tail import Tail
@@ -62,14 +61,15 @@ class LogWriter(LocalLog):
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._epochs.add(headers)
-        if max(map(PRODUCER_ID, headers)) < 0:
-            self.active.append(data, headers, (), now)
-            if self._producers.offset is not None:  # their states have been needed
-                self._producers.offset = following
-        else:
-            self.producers_at_end()  # their states before these batches
-            with self._producers.following(MemoryRecords(data), headers) as aborted:
-                self.active.append(data, headers, aborted, now)
+        for header in headers:
+            if header.producer_id >= 0:
+                self.producers_at_end()  # their states before these batches
+                with self._producers.following(MemoryRecords(data), headers) as aborted:
+                    self.active.append(data, headers, aborted, now)
+                return following
+        self.active.append(data, headers, (), now)
+        if self._producers.offset is not None:  # their states have been needed
+            self._producers.offset = following
         return following
 
     def begin_epoch(self, epoch: int) -> None:

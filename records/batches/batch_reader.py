@@ -69,7 +69,7 @@ class BatchReader:
             if entry is None:
                 verify_checksum(self._records, header)
             else:
-                check_entry(entry, header, self._position(header))
+                check_entry(entry, 0, header, self._position(header))
         if header.records_count == 0:  # compaction kept it for its producer
             return iter(())
         if is_message(header):

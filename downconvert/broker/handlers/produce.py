@@ -69,7 +69,7 @@ class Written(NamedTuple):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self.is_replicated():
             return ErrorCode.REQUEST_TIMED_OUT
-        if len(self.partition.isr) < self.min_insync_replicas:
+        if self.partition.is_under_min_isr(self.min_insync_replicas):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
@@ -172,8 +172,8 @@ def _produce(
             check = partial(_check_batch, broker, exchange.request, partition)
             partition.verify(headers[0], check)
         config = append_config(found.config, broker.config)
-        isr_min = min(config.min_insync_replicas, len(partition.replicas))
-        if acks == ALL and len(partition.isr) < isr_min:
+        isr_min = config.min_insync_replicas
+        if acks == ALL and partition.is_under_min_isr(isr_min):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         started = perf_counter()  # for the metrics only
         prepared = yield from prepare_in_turns(
@@ -228,7 +228,8 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
 
 def _received(one: Message) -> Received:
     """Reads the headers of the batches for one partition."""
-    records, headers, damage = MemoryRecords(one.records or b""), list[BatchHeader](), None
+    records, damage = MemoryRecords(one.records or b""), None
+    headers: list[BatchHeader] = []
     try:
         headers.extend(read_headers(records))
     except CorruptRecordsError as error:
@@ -244,7 +245,7 @@ def _first_batch(one: Message) -> BatchHeader | None:
 def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
     """The requested partition. Raises ApiError if it is missing or another broker leads it."""
     if version >= TOPIC_IDS_VERSION:
-        found = broker.topics.by_id(bytes(topic.topic_id))
+        found = broker.topics.by_id(topic.topic_id)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     else:
@@ -307,8 +308,8 @@ def _response(produced: list[_Produced]) -> Message:
     for one in produced:
         if one.topic is not asked:
             asked = one.topic
-            topic_id = bytes(asked.topic_id)
-            topics.append(Message(name=asked.name, topic_id=topic_id, partition_responses=[]))
+            name, topic_id = asked.name, asked.topic_id
+            topics.append(Message(name=name, topic_id=topic_id, partition_responses=[]))
         topics[-1].partition_responses.append(_partition(one))
     return Message(responses=topics)
 

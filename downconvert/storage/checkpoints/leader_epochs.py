@@ -6,17 +6,13 @@ is full, only memory is changed, and the next change writes the file.
 Not here: the file's format (checkpoint.py), requests for epochs (broker/replication)."""
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from pathlib import Path
-from typing import Final
 
 from downconvert.storage.disk.files import Files
 from downconvert.storage.names import LEADER_EPOCHS
 from records import BatchHeader
 
 from .checkpoint import EpochEntry, write_epochs
-
-LEADER_EPOCH: Final = attrgetter("leader_epoch")
 
 
 class LeaderEpochs:
@@ -53,7 +49,10 @@ class LeaderEpochs:
         the epoch [LeaderEpochFileCache.assign]."""
         if self._is_written and self._entries:
             latest = self._entries[-1].epoch
-            if set(map(LEADER_EPOCH, headers)) == {latest}:
+            for header in headers:
+                if header.leader_epoch != latest:
+                    break
+            else:
                 return
         entries = list(self._entries)
         for header in headers:

@@ -11,7 +11,6 @@ Not here: checking batches, and the time of a roll (log_writer.py)."""
 
 import os
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Final
 
 from downconvert.storage.config import LogConfig
@@ -28,7 +27,6 @@ from records.kernel import Buffer
 
 from .segment import Segment
 
-MAX_TIMESTAMP: Final = attrgetter("max_timestamp")
 INDEX_FILES: Final = 4  # of two indexes: a descriptor each, and one that each mapping keeps
 
 
@@ -166,13 +164,16 @@ class SegmentWriter:
             return True
         if following - 1 - self.segment.base_offset > RELATIVE_MAX:
             return True
-        if self._first_timestamp is not None and self._first_timestamp >= 0:
-            youngest: int = max(map(MAX_TIMESTAMP, headers))
-            return youngest - self._first_timestamp > self.config.roll_ms
         # Records without timestamps are as old as their segment.
-        if now is None or self._created is None:
+        newest, oldest = now, self._created
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            newest, oldest = NO_TIMESTAMP, self._first_timestamp
+            for header in headers:
+                if header.max_timestamp > newest:
+                    newest = header.max_timestamp
+        if newest is None or oldest is None:
             return False
-        return now - self._created > self.config.roll_ms
+        return newest - oldest > self.config.roll_ms
 
     def is_old(self, now: int) -> bool:
         """Whether the segment has records, and has been written to for longer than `roll_ms`.

@@ -143,9 +143,10 @@ KERNEL_FACE: Final = Path("records/native.py")
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module, by its full name, and the file that imports it."""
+    """One imported module, by its full name, and the file that imports it, with its floor."""
 
     path: Path
+    floor: str
     module: str
 
     @property
@@ -153,6 +154,7 @@ class Import:
         return self.module.split(".")[0]
 
 
+@cache
 def floor_of(module: str) -> str:
     """The floor of one of our modules: the longest one that its name begins with."""
     return max((name for name in FLOORS if f"{module}.".startswith(f"{name}.")), key=len)
@@ -178,7 +180,7 @@ def folders() -> set[str]:
 def imports() -> list[Import]:
     """All imports of all files."""
     return [
-        Import(file, module)
+        Import(file, floor_of(module_of(file)), module)
         for path in FILES
         for file in [path.relative_to(ROOT)]
         for node in import_statements(path)
@@ -274,7 +276,7 @@ def test_a_floor_imports_only_floors_below_it(floor: str) -> None:
     above = {
         (str(found.path), found.module)
         for found in imports()
-        if found.top in NAMES | OTHER_FOLDERS and floor_of(module_of(found.path)) == floor
+        if found.floor == floor and found.top in NAMES | OTHER_FOLDERS
         if found.top in OTHER_FOLDERS or floor_of(found.module) not in FLOORS[floor] | {floor}
     }
     assert above == set()
@@ -285,10 +287,11 @@ def test_imports_are_relative_within_a_folder_and_absolute_across_folders() -> N
     neighbours = {
         (str(path.relative_to(ROOT)), node.module)
         for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+        if path.name != "__main__.py"
+        for package in [module_of(path.parent.relative_to(ROOT))]
         for node in import_statements(path)
         if isinstance(node, ast.ImportFrom) and not node.level and node.module
-        if path.name != "__main__.py"
-        if node.module.rpartition(".")[0] == module_of(path.parent.relative_to(ROOT) / "__init__")
+        if node.module.rpartition(".")[0] == package
     }
     assert neighbours == set()
 
@@ -385,7 +388,7 @@ def test_the_library_needs_no_extra() -> None:
     foreign = {
         (str(found.path), found.module)
         for found in imports()
-        if floor_of(module_of(found.path)) in STILL
+        if found.floor in STILL
         and found.top not in stdlib_module_names | NEEDED | NAMES
     }
     assert foreign == set()

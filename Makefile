@@ -1,6 +1,6 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Everything lives in .venv; nothing else is touched.
 
-# Compiled once: three workers, and the hundreds of children that tests start, import the same files.
+# Compiled once: the hundreds of children that tests start import the same files.
 unexport PYTHONDONTWRITEBYTECODE
 
 # The first Python that is new enough; PYTHON=... names another.
@@ -59,13 +59,14 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@$(BIN)/downconvert convert $@.part/clicks-0/00000000000000000000.log $@.part/legacy-0/00000000000000000000.log --to-magic 1
 	@mv $@.part $@
 
-# Four parts at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
+# Several parts at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
+IN_PARTS = $(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m tests.in_parts -o tmp_path_retention_policy=failed
+
 test: build ## run the tests that need Python and cargo only: minutes
-	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m tests.in_parts \
-		-m "not others and not slow" -o tmp_path_retention_policy=failed
+	$(IN_PARTS) -m "not others and not slow"
 
 test-all: build ## run all tests, also those with Kafka's brokers, Spark and old clients
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),random) $(IN_PARTS) $(TESTS)
 
 build: $(VENV)/dev.$(KERNEL) ## create .venv and build the kernel in it (needs cargo, else there is no kernel)
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

@@ -3,7 +3,7 @@
 `tests/<package>/test_<module>.py` tests one module of one package. Every folder is a package itself
 (`__init__.py`), so that two modules of the same name do not collide, and so that what tests share
 is imported by its full name from the project's root: `from tests import corpus`. pytest puts that
-root on the path, in each worker of pytest-xdist too; mypy finds it where it starts.
+root on the path; mypy finds it where it starts.
 
 - `corpus.py`: segments by Apache Kafka and what its converters made of them
 - `strategies.py`: hypothesis strategies for records, batches and segments of every kind
@@ -11,8 +11,6 @@ root on the path, in each worker of pytest-xdist too; mypy finds it where it sta
 
 import gc
 import os
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -58,40 +56,6 @@ OTHERS_PROGRAMS: Final = (
 )
 OTHERS_SECONDS: Final = 900  # with the set-up, which may fetch a client, or start three JVMs
 
-# The longest files come first, so that no worker is alone with one in the end.
-LONGEST: Final = (
-    "downconvert/cli/test_gateway.py",
-    "downconvert/cli/test_serve.py",
-    "simulator/",
-    "bench/",
-    "test_floors.py",
-    "test_strategies.py",
-    "downconvert/conversion/",
-    "downconvert/gateway/",
-    "downconvert/spark/",
-)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Each worker of pytest-xdist imports its share of the files first, which leaves them compiled.
-
-    Otherwise each worker compiles all files when the tests run for the first time."""
-    worker = getattr(session.config, "workerinput", None)
-    if worker is None:
-        return
-    root = Path(__file__).parents[1]
-    places = {
-        Path(session.config.invocation_params.dir, arg.split("::")[0])
-        for arg in session.config.args
-    }
-    paths = sorted({path for place in places for path in place.rglob("test_*.py")})
-    for path in paths[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
-        if path.is_relative_to(root):
-            name = ".".join(path.relative_to(root).with_suffix("").parts)
-            with suppress(Exception, pytest.skip.Exception):  # collecting it reports what is wrong
-                import_module(name)
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -109,7 +73,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # Tests that run on each kernel need not run on the reference once more.
             if {"kernel", "native", "twin"} & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
-    items.sort(key=lambda item: not names.get(item.path, "").startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

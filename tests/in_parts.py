@@ -1,14 +1,16 @@
 """Runs the tests in several processes: `python -m tests.in_parts -m "not slow"`.
 
-A part is a folder, and the last parts are all other tests. Each process collects its own part only.
-Each worker of pytest-xdist collects all tests, and sends each report to another process. This took
-a third of the CPU time of short tests.
+A part is a folder without the parts inside it. Each process collects and runs one part.
+Arguments that name folders or tests of `tests/` are parts themselves, instead of those below.
+`--at-once 2` runs two parts at a time. All other arguments are pytest's.
 
-The other arguments are pytest's. When a part has ended, its summary is printed, and its output if
-something failed."""
+When a part has ended, its summary is printed, and its output if something failed."""
 
+import os
 import subprocess
 import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final
@@ -22,44 +24,61 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = (
     "tests/downconvert/spark",
     "tests/downconvert/gateway",
+    "tests/downconvert/spark/jobs",
+    "tests/downconvert/broker",
+    "tests/clients",
     "tests/downconvert/cli",
     "tests/downconvert/conversion",
-    "tests/downconvert/broker",
-    "tests/downconvert/storage",
-    "tests/records",
     "tests/simulator",
+    "tests/downconvert/storage",
+    "tests/downconvert/spark/stream",
+    "tests/records",
+    "tests/bench",
     "tests/downconvert",
     "tests",
 )
 
 
-def part(folder: str) -> list[str]:
-    """pytest's arguments for a folder without the other parts in it."""
-    inside = [other for other in FOLDERS if other.startswith(f"{folder}/")]
-    return [folder, *(f"--ignore={other}" for other in inside)]
+def arguments(part: str, parts: Sequence[str] = FOLDERS) -> list[str]:
+    """pytest's arguments for a part without the other parts inside it."""
+    inside = [other for other in parts if other.startswith(f"{part}/")]
+    return [part, *(f"--ignore={other}" for other in inside)]
 
 
-def run(folder: str, options: list[str]) -> "subprocess.CompletedProcess[str]":
-    print(f"   {folder}: begun", flush=True)
-    arguments = [*part(folder), *options]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+def run(
+    number: int, parts: Sequence[str], options: list[str]
+) -> "subprocess.CompletedProcess[str]":
+    """Runs one of the parts. The environment tells it which, so that its ports are its own."""
+    print(f"   {parts[number]}: begun", flush=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     return subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [*command, *arguments(parts[number], parts), *options],
+        cwd=ROOT,
+        env=os.environ | {"TESTS_PART": f"{number}/{len(parts)}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
 
 
-def main(options: list[str]) -> int:
+def main(words: list[str]) -> int:
     """The number of parts in which something failed."""
+    parser = ArgumentParser(prog="python -m tests.in_parts", allow_abbrev=False, add_help=False)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE)
+    own, others = parser.parse_known_args(words)
+    parts = [word for word in others if word.startswith("tests")] or FOLDERS
+    options = [word for word in others if word not in parts]
     failed = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        runs = {pool.submit(run, folder, options): folder for folder in FOLDERS}
+    with ThreadPoolExecutor(own.at_once) as pool:
+        runs = {pool.submit(run, n, parts, options): part for n, part in enumerate(parts)}
         for done in as_completed(runs):
-            folder, ended = runs[done], done.result()
+            part, ended = runs[done], done.result()
             if ended.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-                print(f"== {folder}: {ended.stdout.rstrip().splitlines()[-1]}", flush=True)
+                print(f"== {part}: {ended.stdout.rstrip().splitlines()[-1]}", flush=True)
             else:
-                print(f"== {folder}: failed\n{ended.stdout}", flush=True)
-                failed.append(folder)
+                print(f"== {part}: failed\n{ended.stdout}", flush=True)
+                failed.append(part)
     print(f"failed: {', '.join(sorted(failed))}" if failed else "all parts passed")
     return len(failed)
 

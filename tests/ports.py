@@ -13,10 +13,9 @@ from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
 _ALL: Final = range(10_000, 32_768)
-# Each worker of pytest-xdist has a part of its own: none gets a port that another has just left.
-_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_WORKERS: Final = max(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), _WORKER + 1)
-_RANGE: Final = _ALL[len(_ALL) * _WORKER // _WORKERS : len(_ALL) * (_WORKER + 1) // _WORKERS]
+# The parts of a run (tests/in_parts.py) share no port: none gets one that another has just left.
+_PART, _PARTS = map(int, os.environ.get("TESTS_PART", "0/1").split("/"))
+_RANGE: Final = _ALL[len(_ALL) * _PART // _PARTS : len(_ALL) * (_PART + 1) // _PARTS]
 
 
 def free_ports(count: int) -> list[int]:

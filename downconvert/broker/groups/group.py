@@ -154,10 +154,13 @@ class Group(Rebalance):
         self.pending.clear()
 
     def restore(self, stored: StoredGroup, now: float) -> None:
-        """Restores the stored state. Session timeouts of its members start now."""
+        """Restores the stored state. Session timeouts of its members start now. Of members with the
+        same id or instance id, which only a damaged record has, the last one counts."""
         self.generation = stored.generation
         self.protocol_type = stored.protocol_type or None
-        for member in (Member.restored(one, stored.protocol) for one in stored.members):
+        by_id = {one.id: one for one in stored.members}
+        by_instance = {one.instance_id or (one.id,): one for one in by_id.values()}
+        for member in (Member.restored(one, stored.protocol) for one in by_instance.values()):
             self.members.admit(member)
             member.is_new = False
             self.reset_session_timer(member, now)

@@ -27,6 +27,7 @@ from .pending_members import PendingMembers
 
 Response = TypeVar("Response", Joined, Synced)
 
+GENERATION_MAX: Final = 2**31 - 1
 NO_LEADER_DELAY: Final = 1.0  # seconds, at least, between two attempts to elect a leader
 
 
@@ -156,7 +157,7 @@ class Rebalance:
             self._join_deadline = now + max(self.members.rebalance_timeout, NO_LEADER_DELAY)
             return
         self._join_deadline = None
-        self.generation += 1
+        self.generation = 1 if self.generation == GENERATION_MAX else self.generation + 1
         if not self.members:
             self.state, self.protocol, self.empty_since = State.EMPTY, None, now
             self.store(now)

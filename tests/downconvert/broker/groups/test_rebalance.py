@@ -2,6 +2,8 @@
 
 Not here: how clients become members (test_joining.py), what keeps one (test_sessions.py)."""
 
+import pytest
+
 from downconvert.broker import ErrorCode
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import MemberIdentity, Synced
@@ -171,3 +173,33 @@ def test_a_restored_member_that_joins_again_waits_however_long_that_takes() -> N
         group.advance(float(now))
     assert (group.state, set(group.members)) == (State.PREPARING, {"m", "n"})
     assert REBALANCE < 600
+
+
+@pytest.mark.parametrize(
+    ("names", "restored"),
+    [
+        ([("m", None), ("m", None)], {"m"}),
+        ([("m", "i"), ("n", "i")], {"n"}),
+        ([("m", "i"), ("m", "j"), ("n", None)], {"m", "n"}),
+        ([("m", None), ("n", "m")], {"m", "n"}),  # an instance id is no member id
+    ],
+)
+def test_a_damaged_group_has_each_id_and_each_instance_once(
+    names: list[tuple[str, str | None]], restored: set[str]
+) -> None:
+    stored = [StoredMember(*name, "c", "/h", 10_000, 10_000, b"s", b"a") for name in names]
+    group = Group("g", GroupLimits(), lambda _group, _now: ErrorCode.NONE)
+    group.restore(StoredGroup("consumer", 7, "range", "m", 5, tuple(stored)), 0.0)
+    assert set(group.members) == restored
+    ask(group, Someone(joining()), 1.0)
+    for now in (20.0, 2000.0, 4000.0):
+        group.advance(now)
+    assert (group.state, len(group.members)) == (State.EMPTY, 0)
+
+
+def test_generations_begin_again_behind_the_last_number() -> None:
+    group = Group("g", GroupLimits(initial_delay=0.0), lambda _group, _now: ErrorCode.NONE)
+    group.restore(StoredGroup("consumer", 2**31 - 1, None, None, 5), 0.0)
+    ask(group, Someone(joining()), 1.0)
+    group.advance(1.0)
+    assert (group.state, group.generation) == (State.COMPLETING, 1)

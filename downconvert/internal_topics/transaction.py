@@ -94,8 +94,9 @@ class Transaction:
         commits = self.state is State.PREPARE_COMMIT
         return ControlRecordType.COMMIT if commits else ControlRecordType.ABORT
 
-    def has_timed_out(self, now: int) -> bool:
-        return self.state is State.ONGOING and now - self.start_time > self.timeout_ms
+    def has_timed_out(self, open_ms: float) -> bool:
+        """`open_ms`: for how long it has been open."""
+        return self.state is State.ONGOING and open_ms > self.timeout_ms
 
     def has_expired(self, now: int, expiration_ms: int) -> bool:
         """Whether the id has been unused for so long that it may be forgotten."""

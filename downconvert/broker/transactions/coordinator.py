@@ -72,6 +72,7 @@ class Transactions:
         self._kept = topic.read() if config.is_writable else {}
         self._ending: set[str] = set()  # ids whose markers a thread is writing
         self._stuck: set[str] = set()  # ids whose markers cannot be written, already logged
+        self._opened: dict[tuple[str, int], float] = {}  # by id and start time, in seconds
         # Called when there are transactions.
         self.on_change: Callable[[float], None] = lambda _: None
         counts.watch(lambda: sum(one.is_open for one in self.all().values()))
@@ -215,10 +216,16 @@ class Transactions:
                 self._complete(one.transactional_id, now)
 
     def abort_timed_out(self, now: float) -> None:
-        """Aborts transactions that have been open for longer than their timeout."""
+        """Aborts transactions that have been open for longer than their timeout. The time of day
+        counts only when a transaction is seen first, because the system's clock may be set."""
         time = self._time_of_day.ms(now)
+        before, self._opened = self._opened, {}
         for one in self.all().values():
-            if one.has_timed_out(time):
+            key = one.transactional_id, one.start_time
+            opened = before.get(key, now - max(time - one.start_time, 0) / 1000)
+            if one.state is State.ONGOING:
+                self._opened[key] = opened
+            if one.has_timed_out(1000 * (now - opened)):
                 message = "transactional id %s: its transaction is aborted after %d ms"
                 LOG.warning(message, _short(one), one.timeout_ms)
                 try:

@@ -28,11 +28,11 @@ def test_the_next_transaction_begins_anew() -> None:
     assert (again.start_time, again.partitions) == (300, {MORE})
 
 
-@pytest.mark.parametrize(("now", "is_over"), [(599, False), (600, False), (601, True)])
-def test_a_transaction_may_be_open_for_its_timeout(now: int, is_over: bool) -> None:
-    later = OPEN.with_partitions([MORE], 400)  # which does not prolong it
-    assert later.has_timed_out(now) == is_over
-    assert not later.prepared(now, commits=True).has_timed_out(now + 1000)
+@pytest.mark.parametrize(("open_ms", "is_over"), [(499, False), (500, False), (501, True)])
+def test_a_transaction_may_be_open_for_its_timeout(open_ms: int, is_over: bool) -> None:
+    later = OPEN.with_partitions([MORE], 400)
+    assert (later.has_timed_out(open_ms), later.start_time) == (is_over, OPEN.start_time)
+    assert not later.prepared(600, commits=True).has_timed_out(open_ms + 1000)
 
 
 @pytest.mark.parametrize("commits", [True, False])

@@ -13,7 +13,7 @@ from downconvert.gateway.network.sockets.splicing import forward
 from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.headers import parse
 from downconvert.protocol.errors import BadRequestError
-from downconvert.serving.limits import RequestMemory
+from downconvert.serving.limits import ELEMENT_SIZE, RequestMemory
 from records.units import KiB
 
 LENGTH: Final = Struct(">i")
@@ -37,6 +37,7 @@ class ClientRequest:
         self._limits = limits
         self._memory = memory
         self._taken = 0  # bytes of that budget
+        self._is_charged = False  # whether they include its elements
         self.size = size
         if frame is None:
             frame = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
@@ -75,6 +76,14 @@ class ClientRequest:
                 self._client.consume(size)
         self.prefix = memoryview(whole)
         return self.prefix
+
+    def charge(self, elements: int) -> None:
+        """Counts the elements of a request that was parsed and waits for the cluster."""
+        size = elements * ELEMENT_SIZE
+        if not self._is_charged:
+            self._is_charged = True
+            self._memory.charge(self, size)
+            self._taken += size
 
     def release(self) -> None:
         """Returns its memory to the budget, when its bytes are no longer needed."""

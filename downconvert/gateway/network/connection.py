@@ -323,6 +323,8 @@ class Connection:
                 case Ask():
                     correlation_id = None if begun is None else begun.correlation_id
                     is_fetch, begun = step.api is ApiKey.Fetch, None
+                    if size > PREFIX_SIZE:
+                        request.charge(self.session.elements)
                     make_result, spool = await self._link.ask(step, request, correlation_id)
                     self._is_small &= spool is None or spool.size <= MEMORY_MAX
                     takes_time = not self._is_small

@@ -17,6 +17,7 @@ from downconvert.gateway.topology import names_addresses
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.error_codes import error_codes
 from downconvert.protocol.errors import BadRequestError, ErrorCode
+from downconvert.protocol.requests import parse_body
 from downconvert.protocol.responses import ResponseSend, encoded_response, response, throttled
 from downconvert.protocol.schemas import ApiKey, Message, schema
 from downconvert.protocol.software import is_valid, software_of
@@ -57,6 +58,7 @@ class Session:
     __slots__ = (  # thousands of idle connections exist
         *("_client", "_cluster", "_login", "_read", "_relay", "_seen", "_tls", "_translator"),
         *("_versions", "address", "advertised", "response_size", "api", "begun", "client_id"),
+        "elements",
         *("full_client_id", "identity", "passed", "repeated", "rule", "shared", "software"),
     )
 
@@ -80,6 +82,7 @@ class Session:
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
         self.rule, self.response_size = "", 0  # of the last request, for metrics
+        self.elements = 0  # of the last request's arrays, once it is parsed
         self.passed = PassedKinds()  # kinds of requests that need no parsing
         self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
         self._cluster: Message | None = None  # the broker's ApiVersions response
@@ -94,6 +97,7 @@ class Session:
 
         BadRequestError: the client's request or the cluster's response is invalid."""
         self.begun += 1
+        self.elements = 0
         if self._login is not None and self._login.expects_token:
             reply = yield from self._login.take_raw(frame, size, now)
             return (yield from self.identity.logged_in(reply, now))
@@ -325,7 +329,8 @@ class Session:
         assert header.api is not None
         if len(frame) < size:
             frame = yield Whole()
-        body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
+        request = parse_body(request_header(header), frame)
+        self.elements, body = request.elements, request.body
         if header.api is ApiKey.Metadata and header.version == 0:
             body.topics = body.topics or None  # v0: an empty list means all topics, later: none
         return body

@@ -220,12 +220,17 @@ def emptied_batches() -> SearchStrategy[Unplaced]:
     return st.builds(partial, st.just(_emptied_batch), EMPTY_STEPS, TIMESTAMPS, PRODUCERS)
 
 
-def control_batches() -> SearchStrategy[Unplaced]:
-    """The ends of transactions, and KRaft's own."""
+def control_batches(codecs: tuple[Codec, ...] = tuple(Codec)) -> SearchStrategy[Unplaced]:
+    """The ends of transactions, and KRaft's own, which may be compressed."""
     kinds = [ControlRecordType.COMMIT, ControlRecordType.ABORT, ControlRecordType.LEADER_CHANGE]
     producers = st.sampled_from([1, 2, 2**63 - 1])
     return st.builds(
-        partial, st.just(_control_batch), st.sampled_from(kinds), TIMESTAMPS, producers
+        partial,
+        st.just(_control_batch),
+        st.sampled_from(kinds),
+        TIMESTAMPS,
+        producers,
+        st.sampled_from(codecs),
     )
 
 
@@ -304,21 +309,21 @@ def _emptied_batch(
 
 
 def _control_batch(
-    kind: ControlRecordType, timestamp: int, producer_id: int, first_offset: int
+    kind: ControlRecordType, timestamp: int, producer_id: int, codec: Codec, first_offset: int
 ) -> Batch:
     if kind is ControlRecordType.LEADER_CHANGE:
         producer_id = NONE
         value = b"\0\0\0\0\0\1\0\0\0"
         change = Record(first_offset, timestamp, CREATE, KEY.pack(0, kind), value)
-        data = build([change], magic=V2, control=True, leader_epoch=3)
+        data = build([change], magic=V2, codec=codec, control=True, leader_epoch=3)
     else:
-        value = bytes(6)
+        value, codec = bytes(6), Codec.NONE
         data = build_marker(kind, offset=first_offset, timestamp=timestamp, producer_id=producer_id)
     return Batch(
         data,
         (Record(first_offset, timestamp, CREATE, KEY.pack(0, kind), value),),
         V2,
-        Codec.NONE,
+        codec,
         first_offset,
         is_control=True,
         is_transactional=producer_id != NONE,
@@ -348,7 +353,7 @@ def segments(
     """Logs of mixed batches, control batches first, among, or only; the end perhaps torn off."""
     kinds = [batches(magics, codecs, contents)]
     if V2 in magics:
-        kinds += [emptied_batches(), control_batches()]
+        kinds += [emptied_batches(), control_batches(codecs)]
     return st.builds(
         _segment,
         FIRST_OFFSETS,

@@ -104,6 +104,7 @@ KINDS: dict[str, Holds] = {
     "many records": lambda s: len(s.records) > 200,
     "a transaction": some_header(lambda h: h.is_transactional and not h.is_control),
     "an end of a transaction": some_header(lambda h: h.is_transactional and h.is_control),
+    "a compressed control batch": some_header(lambda h: h.is_control and h.codec > 0),
     "a delete horizon": some_header(lambda h: h.has_delete_horizon),
     "an empty batch": some_header(lambda h: h.records_count == 0),
     "a first record that was taken away": lambda s: any(

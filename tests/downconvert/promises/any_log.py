@@ -1,9 +1,9 @@
 """A log of arbitrary batches, and the records that clients are to get of it.
 
 All formats and codecs, in any order; contents that compress to a thousandth or not at all, or in
-zstd alone; gaps in the offsets, batches without records, markers; records larger than any window;
-CreateTime and LogAppendTime; transactions of two producers, one inside the other or not, committed
-or aborted.
+zstd alone; gaps in the offsets, batches without records, markers, control batches of KRaft, also
+compressed; records larger than any window; CreateTime and LogAppendTime; transactions of two
+producers, one inside the other or not, committed or aborted.
 
 Not here: who reads it (world.py)."""
 
@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from downconvert import AbortedTransaction
 from records import Codec, Record, TimestampType, build, build_empty, build_marker
-from records.batches.control import ControlRecordType
+from records.batches.control import KEY, ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 
 LEGACY_CODECS: Final = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
@@ -25,6 +25,7 @@ FAR: Final = 36_000  # bytes between what is repeated: zstd finds it again, gzip
 
 PRODUCERS: Final = (7, 8)  # of transactions
 ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+LEADER_CHANGE: Final = KEY.pack(0, ControlRecordType.LEADER_CHANGE)
 
 Found: TypeAlias = tuple[int, int, bytes | None, bytes | None]  # offset, timestamp, key, value
 Content: TypeAlias = Callable[[Random, int], bytes]
@@ -79,9 +80,11 @@ def any_log(random: Random, *, is_large: bool, zstd: Zstd = "anywhere") -> AnyLo
         kind = random.random()
         if kind < 0.06:
             making.add(build_empty(base_offset=making.offset, last_offset=making.offset + 2), 3)
-        elif kind < 0.12:
+        elif kind < 0.10:
             making.marker(1, random.choice(ENDS))
-        elif making.open and kind < 0.25:
+        elif kind < 0.14:
+            making.control()
+        elif making.open and kind < 0.27:
             making.end(random.choice(making.open))
         else:
             making.batch(_records(random, making.offset, is_large=is_large))
@@ -117,6 +120,12 @@ class _Making:
 
     def marker(self, producer_id: int, end: ControlRecordType) -> None:
         self.add(build_marker(end, offset=self.offset, timestamp=1, producer_id=producer_id), 1)
+
+    def control(self) -> None:
+        """A control batch that ends no transaction. Its codec may be one that clients refuse."""
+        change = Record(self.offset, 1, TimestampType.CREATE, LEADER_CHANGE, b"")
+        codec = self._random.choice(tuple(Codec))
+        self.add(build([change], magic=V2, codec=codec, control=True), 1)
 
     def end(self, transaction: _Transaction) -> None:
         self.open.remove(transaction)

@@ -276,6 +276,19 @@ def test_held_messages_count_against_a_budget_until_they_are_sent():
     assert made.budget.left == before
 
 
+def test_a_write_without_a_budget_takes_a_chunk_of_held_messages(monkeypatch):
+    """They follow a plain message, which is converted while it is sent."""
+    monkeypatch.setattr(plan, "SMALL_SIZE_MAX", 0)
+    policy = ConversionPolicy(chunk_size=1_000)
+    plain = batch(0, Codec.NONE, count=1, size=100)
+    send = LazyDownConvertRecords(MemoryRecords(plain + batch(100)), 1, 0, policy).to_send()
+    channel, held = Everything(), send.size - len(eager_of(plain))
+    while send.remaining > held:
+        send.write_to(channel)
+    assert 3 * policy.chunk_size < send.remaining == held
+    assert [send.write_to(channel) for _ in range(3)] == [policy.chunk_size] * 3
+
+
 @pytest.mark.usefixtures("whole")
 def test_messages_sent_in_another_way_do_not_count_against_the_budget_any_more():
     gc.collect()

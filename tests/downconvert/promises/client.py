@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 IDLE_TURNS_MAX: Final = 500  # of a client whose channel takes what it is given
 LEAVES_MAX: Final = 5  # of a client, without a response: the longest ones take hundreds of turns
 RESPONSES_MAX: Final = 12  # of a client, which then has seen enough
+BUDGETS: Final = None, None, 1, 1_000, 1 << 20  # of a turn
 
 
 class Ticks:
@@ -147,6 +148,8 @@ class Client:
         self._is_whole = lazy.is_whole and size == lazy.size
         self._head = bytes(lazy.head())[:size]
         self._channel = any_channel(self._random, size)
+        self._budgets = self._random.choice(((None,), BUDGETS, BUDGETS))
+        self._piece_max = self._world.piece_max(self._asks, self._offset, self._part)
         self._planned = self._clock.now / 2
         # A small response is planned once, unless it has enough before it has everything.
         self._is_planned_once = lazy.is_held and lazy.is_whole and lazy.size < plan.ENOUGH
@@ -185,7 +188,7 @@ class Client:
             self._check_cut()  # the rest was in the socket when the client closed it
 
     def _write(self, send: LazyDownConvertSend) -> None:
-        budget = self._random.choice((None, None, 1, 1_000, 1 << 20))
+        budget = self._random.choice(self._budgets)
         before = send.remaining
         try:
             written = send.write_to(self._channel.channel, budget)
@@ -194,6 +197,8 @@ class Client:
             self._replace_channel(send)
             return
         promised(written == before - send.remaining, "what was written is counted")
+        if self._budgets == (None,) and not self._saw_cut:
+            promised(written <= self._piece_max, "a write without a budget is a chunk", written)
         if written:
             self._idle = 0
 

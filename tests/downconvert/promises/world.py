@@ -11,6 +11,8 @@ channels.py)."""
 
 import gc
 import os
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
@@ -28,7 +30,7 @@ from downconvert import (
     eager,
 )
 from downconvert.conversion import made, plan
-from downconvert.conversion.filler import filler
+from downconvert.conversion.filler import FILLER_SIZE_MAX, filler
 from downconvert.conversion.made import ENOUGH
 from downconvert.conversion.policy import CHUNK_SIZE
 from records import FileRecords, MemoryRecords
@@ -58,6 +60,8 @@ class World:
         self._held = made.budget.held  # bytes, which others hold
         self._taken = 0  # bytes of the budget for what is held
         self._patch.setattr(plan, "ENOUGH", random.choice(ENOUGH_MADE))
+        # Small logs are also planned as large ones: measured first, and made only then.
+        self._patch.setattr(plan, "SMALL_SIZE_MAX", random.choice((1_000, plan.SMALL_SIZE_MAX)))
         self._patch.setattr(made, "HELD_SIZE_MAX", random.choice((1_000, made.HELD_SIZE_MAX)))
         (zstd,) = random.choices(list(WORLDS), list(WORLDS.values()))
         self.log: AnyLog = any_log(random, is_large=is_large, zstd=zstd)
@@ -179,6 +183,16 @@ class World:
         """The offset after a part of the log."""
         *_, last = self._memory.slice(position, size).batches()
         return last.last_offset + 1
+
+    def piece_max(self, asks: Asks, offset: int, part: tuple[int, int]) -> int:
+        """The most bytes of a write without a budget: a converted chunk, or what one batch becomes,
+        or filler."""
+        ends = [header.last_offset for header in self._batches]
+        sizes: Counter[int] = Counter()
+        for last_offset, size in self._own_sizes(asks, offset, part):
+            sizes[bisect_left(ends, last_offset)] += size
+        filler_max = FILLER_SIZE_MAX if asks.policy.size == "estimate" else 0
+        return max(2 * asks.policy.chunk_size + max(sizes.values(), default=0), filler_max)
 
     def bytes_of(self, position: int, size: int) -> bytes:
         return self.log.data[position : position + size]

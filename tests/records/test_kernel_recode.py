@@ -104,18 +104,27 @@ def test_offsets_and_timestamps_are_those_of_each_message_alone(
 @each_codec
 @pytest.mark.parametrize(("magic", "to_magic"), [(V0, V0), (V1, V0), (V1, V1), (V0, V1)])
 @pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
-@pytest.mark.parametrize("offset", [9, 0])
+@pytest.mark.parametrize(("offset", "torn"), [(9, 0), (0, 0), (9, 1), (9, 30)])
 def test_a_compressed_message_is_recoded_to_the_same_messages_as_by_streaming(
-    kernel: ModuleType, codec: Codec, magic: int, to_magic: int, attributes: int, offset: int
+    kernel: ModuleType,
+    codec: Codec,
+    magic: int,
+    to_magic: int,
+    attributes: int,
+    offset: int,
+    torn: int,
 ) -> None:
+    """`torn`: bytes of one more message inside, which is ignored."""
     job = Job(to_magic=min(to_magic, magic), codec=codec)
     inner = b"".join(message(magic, at, b"k", b"value" * 20) for at in range(3))
     attributes &= -magic  # v0 has no such attribute
-    entry = compressed_message(Codec.LZ4, magic, offset, inner, attributes=attributes)
+    tail = message(magic, 3, b"k", b"value")[:torn]
+    entry = compressed_message(Codec.LZ4, magic, offset, inner + tail, attributes=attributes)
     made = job.run(job.transcoder(kernel), entry)
     assert made is not None
     if magic == V1 and offset == 0:  # absolute inside
-        entry = compressed_message(Codec.LZ4, magic, 2, inner, attributes=attributes)
+        offset = 2
+    entry = compressed_message(Codec.LZ4, magic, offset, inner, attributes=attributes)
     assert opened(made) == streamed(kernel, job, entry)
 
 
@@ -265,7 +274,8 @@ def tasks(draw: st.DrawFn) -> tuple[Job, bytes]:
     else:
         magic = draw(st.sampled_from([V0, V1]))
         codec = draw(st.sampled_from(WRITTEN))
-        data = compress(codec, draw(raw.entries()), magic=magic, compression_level="fast")
+        inner = draw(raw.entries()) + draw(st.sampled_from([b"", b"\0", message(magic, 0)[:-1]]))
+        data = compress(codec, inner, magic=magic, compression_level="fast")
         attributes = codec | draw(st.sampled_from([0, LOG_APPEND_TIME]))
         offset = draw(raw.offsets)
         timestamp = draw(raw.timestamps)

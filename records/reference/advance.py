@@ -96,10 +96,10 @@ class Advance:
                 return self._done(Outcome(outcome))
 
     def _recoded(self, transcoder: Stateful) -> bytes | None:
-        """The next batch as messages; None if it is left to the caller."""
+        """The next batch as messages; None if it is left to the caller. It ends within the range:
+        rule 2 of a log comes before the rules that ask for a decision."""
         recodes = transcoder.state.recodes
-        left = self.end - self.position - self.consumed
-        head = self._window(min(BATCH_HEADER_SIZE, left))
+        head = self._window(BATCH_HEADER_SIZE)
         if len(head) < BATCH_HEADER_SIZE or head[MAGIC_AT] != V2:
             return None
         room = self.room - self.written
@@ -112,7 +112,7 @@ class Advance:
         compressing = () if self.target == COUNTER else (Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
         if codec not in (PLAIN, *compressing):
             return None
-        if size > min(recodes.body_size_max, left):
+        if size > recodes.body_size_max:
             return None
         entry = self._window(size)
         if len(entry) < size:

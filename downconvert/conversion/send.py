@@ -125,8 +125,9 @@ class LazyDownConvertSend:
         written.
 
         A chunk is converted just before it is written. The kernel moves it from the file to a plain
-        socket, pipe or raw file by itself, unless a decision is due. Between two calls with a
-        budget the send holds only the part of a chunk that the channel has not taken.
+        socket, pipe or raw file by itself, unless a decision is due. A budget saves time: several
+        chunks are read at once and, for a socket, written at once. Between two calls with a budget
+        the send holds only the part of a chunk that the channel has not taken.
 
         0 means "not now": the channel takes nothing, or a chunk's worth of records converted to
         nothing. Raises CorruptRecordsError if an estimate was promised and the records are damaged

@@ -42,7 +42,7 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
                 _, size, _, messages, _ = done
                 if size or messages:
                     break
-                if converter.is_between_entries and converter.position > boundary:
+                if converter.is_between_entries:
                     before, boundary = boundary, converter.position
     finally:
         converter.release()

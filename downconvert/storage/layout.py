@@ -44,18 +44,8 @@ def read_layout(directory: Path) -> Layout:
             name = parse_file_name(entry.name)
             if name is None:
                 continue
-            try:
-                if entry.is_dir():
-                    layout.refused[entry.name] = "is a directory, and not a file of the log"
-                    continue
-                is_file = entry.is_file()
-            except OSError:  # a link to itself
-                is_file = False
-            if not is_file:
-                _check_is_gone(entry)
+            if not entry.is_file(follow_symlinks=False) and not _is_accepted(entry, layout):
                 continue
-            if entry.is_symlink():
-                layout.refused[entry.name] = IS_LINK
             if name.state is State.SWAP:
                 swaps.append(name)
             elif name.state is not State.LIVE:
@@ -76,6 +66,23 @@ def read_layout(directory: Path) -> Layout:
     layout.logs = dict(sorted(layout.logs.items()))
     layout.snapshots.sort()
     return layout
+
+
+def _is_accepted(entry: os.DirEntry[str], layout: Layout) -> bool:
+    """Whether an entry that is no regular file may be read: a link to one. CorruptFileError: it is
+    something else than a link or a directory."""
+    try:
+        if entry.is_dir():
+            layout.refused[entry.name] = "is a directory, and not a file of the log"
+            return False
+        is_file = entry.is_file()
+    except OSError:  # a link to itself
+        is_file = False
+    if is_file:
+        layout.refused[entry.name] = IS_LINK
+    else:
+        _check_is_gone(entry)
+    return is_file
 
 
 def _check_is_gone(entry: os.DirEntry[str]) -> None:

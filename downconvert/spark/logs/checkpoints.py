@@ -5,7 +5,6 @@ A damaged checkpoint counts as missing, with a warning. The records of a log are
 
 Not here: what a missing checkpoint means (watermarks.py, compacted.py, replicas.py)."""
 
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +33,7 @@ class Checkpoints:
     def beside(self, directory: str) -> Mapping[TopicPartition, int] | None:
         """The offsets that the broker of a partition's directory has noted; None: none are
         known."""
-        broker = os.path.dirname(directory)  # noqa: PTH120 - there may be 30,000 partitions
+        broker = directory.rpartition("/")[0]  # os.path costs more, and there may be 30,000
         if broker not in self._noted:
             self._noted[broker] = noted_offsets(Path(broker) / self._name)
         return self._noted[broker]

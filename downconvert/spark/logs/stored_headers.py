@@ -14,7 +14,7 @@ from typing import NamedTuple
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.rising import Rising, below
-from records import BatchHeader, CorruptRecordsError, Records
+from records import BatchHeader, CorruptRecordsError, FileRecords, Records
 
 from .boundaries import Boundaries
 from .opening import opened
@@ -102,11 +102,14 @@ class LastBatch(NamedTuple):
     is_damaged: bool
 
 
-def last_batch(file: SegmentFile) -> LastBatch:
+def last_batch(file: SegmentFile, known: BatchHeader | None = None) -> LastBatch:
     """The last complete batch before the next segment's offsets, or before damage. A batch with a
-    wrong offset is damage."""
+    wrong offset is damage. The header's position is that in the log.
+
+    `known`: the last batch at an earlier call. If a mounted log still has it, only what follows it
+    is read."""
     found, is_damaged, rising, end = None, False, Rising(file.base_offset), 0
-    with _records_near(file, file.next_offset - 1) as records:
+    with _records_from(file, known) as records:
         try:
             for header in below(records.batches(), file.next_offset):
                 is_damaged = not rising.add(header)
@@ -115,4 +118,22 @@ def last_batch(file: SegmentFile) -> LastBatch:
         except CorruptRecordsError:
             is_damaged = True
         is_cut = file.next_offset == OFFSET_MAX and end < records.size
+        if found is not None:
+            found = found._replace(position=records.origin + found.position)
     return LastBatch(found, is_damaged or is_cut)
+
+
+@contextmanager
+def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[Records]:
+    """The bytes from a known batch on, or from a batch shortly before the end of the segment."""
+    if known is not None and not file.blobs and known.position < file.size:
+        with FileRecords.open(file.path) as log:
+            rest = log.slice(min(known.position, log.size), file.size - known.position)
+            first = None
+            with suppress(CorruptRecordsError):
+                first = next(rest.batches(), None)
+            if first is not None and first._replace(position=known.position) == known:
+                yield FileRecords(rest.file, rest.origin, rest.size, first=first)
+                return
+    with _records_near(file, file.next_offset - 1) as records:
+        yield records

@@ -175,9 +175,9 @@ class _Clusters:
     def take(self, directory: str, noted: str) -> bool:
         """Whether to read a partition's directory. `noted`: a path of this machine. The broker's
         files are beside it."""
-        broker = os.path.dirname(directory)  # noqa: PTH120
+        broker = directory.rpartition("/")[0]
         if broker not in self._of:
-            self._of[broker] = cluster_of(os.path.dirname(noted))  # noqa: PTH120
+            self._of[broker] = cluster_of(noted.rpartition("/")[0])
             if self._wanted is not None and self._of[broker] is None:
                 warnings.warn(
                     f"{broker} has no file that names its cluster: it is left out, because "
@@ -272,11 +272,11 @@ def _below(
     folders, files = [], []
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.is_dir():
-                folders.append(entry.path)
-            elif entry.is_file():
+            if entry.is_file():
                 files.append(entry.name)
-    name = parse_partition(os.path.basename(path))  # noqa: PTH119
+            elif entry.is_dir():
+                folders.append(entry.path)
+    name = parse_partition(path.rpartition("/")[2])
     has_logs = any(file.endswith(LOGS) and is_log(file) for file in files)
     if any(map(PACKED.fullmatch, files)):
         items += (_item(os.path.join(path, file)) for file in sorted(files))  # noqa: PTH118

@@ -174,14 +174,24 @@ class FollowedLog:
         for file in reversed(segments):
             if not file.size:
                 continue
-            header, behind = self._once([file], ("tail", file), partial(_tail_of, file))
+            header, behind = self._end_of(file)
             if behind is not None:
                 return Tail(max(end, behind.end), behind.epoch)
             if header is not None:
                 after = header.last_offset + 1
-                self._cache.put(_key(file, after), header)
+                if file.blobs:
+                    self._cache.put(_key(file, after), header)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
+
+    def _end_of(self, file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
+        """As `_tail_of`. A mounted log is read from its last known batch on."""
+        if file.blobs:
+            return self._cache.of(("tail", file), partial(_tail_of, file))
+        key = "last batch", file.path, file.inode
+        found = _tail_of(file, self._cache.of(key, lambda: None))
+        self._cache.put(key, found[0])
+        return found
 
     def _committed(self, limit: int = OFFSET_MAX) -> Committed:
         log, limit = self._log, limit if limit < self.end_offset else OFFSET_MAX
@@ -209,9 +219,12 @@ class FollowedLog:
             return leader_epochs(directory)
 
 
-def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
-    """The last batch of a segment before damage, and the last readable offsets behind it."""
-    header, is_damaged = last_batch(file)
+def _tail_of(
+    file: SegmentFile, known: BatchHeader | None = None
+) -> tuple[BatchHeader | None, Stretch | None]:
+    """The last batch of a segment before damage, and the last readable offsets behind it. `known`:
+    the last batch at an earlier call."""
+    header, is_damaged = last_batch(file, known)
     if not is_damaged or not is_last(file):
         return header, None
     start = file.base_offset if header is None else header.last_offset + 1

@@ -28,6 +28,7 @@ from downconvert.spark.stores.store_errors import ThrottledError
 from downconvert.spark.stream import followed_logs
 from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
+from records import BatchHeader
 from tests import store_servers
 from tests.downconvert.spark.querying import read_on
 from tests.downconvert.spark.reading import partition
@@ -220,13 +221,13 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     place.update()
     removed = []
 
-    def look(file: SegmentFile) -> LastBatch:
+    def look(file: SegmentFile, known: BatchHeader | None) -> LastBatch:
         if file.base_offset == 3 and not removed:
             removed.append(file)
             (place.logs / "a-0" / file_name(3, Kind.LOG)).unlink()
             place.update()
             raise FileNotFoundError(2, "no such object", file.path)
-        return last_batch(file)
+        return last_batch(file, known)
 
     monkeypatch.setattr(followed_logs, "last_batch", look)
     assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}

@@ -15,6 +15,8 @@ from downconvert.spark.logs.checkpoints import Checkpoints
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.trees import read_partition
 from downconvert.storage.names import Kind, TopicPartition, file_name, parse_partition
+from downconvert.storage.segments.segment import Segment
+from records import FileRecords
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -45,6 +47,33 @@ def test_mounted_logs_may_change_and_keep_their_size(tmp_path: Path, is_alone: b
     rewrite(first + batch(2, 3, leader_epoch=3))
     with pytest.raises(DataLossError, match="a-0 was truncated at 2 after it was read up to 4"):
         source.latestOffset(end)
+
+
+def test_a_log_is_read_from_the_last_known_batch_on_as_long_as_it_has_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [batch(offset, size=3000, leader_epoch=0) for offset in range(8)]
+    (tmp_path / "a-0").mkdir()
+    indexed_segment(tmp_path / "a-0", 0, *batches[:4], interval=0)
+    searched: list[int] = []
+
+    def search(segment: Segment, offset: int, end: int) -> FileRecords:
+        searched.append(end)
+        return slice_from(segment, offset, end)
+
+    slice_from = Segment.slice_from
+    monkeypatch.setattr(Segment, "slice_from", search)
+    source = stream(tmp_path)
+    for count in (4, 4, 6, 8):
+        partition(tmp_path, b"".join(batches[:count]), "a-0")
+        assert source.latestOffset({"a": {"0": 0}}) == at(count, 0)
+    assert len(searched) == 1
+    partition(tmp_path, b"".join((*batches[:7], batch(7, size=3000, leader_epoch=1))), "a-0")
+    assert source.latestOffset({"a": {"0": 0}}) == at(8, 1)
+    for count in (7, 5):  # truncated
+        partition(tmp_path, b"".join(batches[:count]), "a-0")
+        assert source.latestOffset({"a": {"0": 0}}) == at(count, 0)
+    assert len(searched) == 4
 
 
 @pytest.mark.parametrize("kind", ["tar", "gzipped"])

@@ -7,7 +7,7 @@ step by step, which finds the error and its position.
 Not here: an entry step by step (steps.py), columns (gather.py), positions of entries and continuing
 after damage (entries.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, Final
 
@@ -20,8 +20,9 @@ from downconvert.spark.plan.gather import MICROSECONDS, Gatherer
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.batches.batch_reader import is_message
 from records.files.source import TRUNCATED
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, PREFIX, V0, V2
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX, V0, V2
 
+from .checksums import is_sound
 from .entries import OFFSET, RUNS_PAST, Entries
 from .order import check_order, look_at_first
 from .steps import StepReader
@@ -88,25 +89,57 @@ class _RowReader:
 
     def _read_ordinary(self) -> Iterator[Any]:
         """Reads entries up to one that is not ordinary."""
-        entries, buffer, columns = self._entries, self._buffer, self._gatherer.columns
+        entries, buffer = self._entries, self._buffer
         size, ahead = ORDINARY_SIZE, OFFSET.size
         while entries.position < entries.end:
-            end = entries.fill(buffer, size)
-            transactional = OFFSET.unpack_from(buffer)[0] > self._aborted_until
-            start, is_full = 0, True
-            while is_full:
-                consumed, is_full = columns.add_entries(
-                    buffer, start, end + ahead, self._verify, transactional, BUFFER_SIZE
-                )
-                start += consumed
-                if is_full:
-                    yield from self._gatherer.remaining_batches()
+            start, end = 0, entries.fill(buffer, size)
+            is_read = True
+            while is_read:
+                is_committed = OFFSET.unpack_from(buffer, start)[0] > self._aborted_until
+                start = yield from self._add(start, end, transactional=is_committed)
+                header = None if is_committed else self._transactional(start, end)
+                if header is None:
+                    break
+                after = start + header.size
+                if entries.aborted.cover(header):
+                    is_read = not self._verify or is_sound(buffer[start:after])
+                else:
+                    is_read = (yield from self._add(start, after, transactional=True)) > start
+                start = after if is_read else start
             self._move_to(entries.position + start)
             if not start:
                 entry_size = PREFIX.unpack_from(buffer)[1] + PREFIX.size
                 if end < size or not end < entry_size <= len(buffer) - ahead:
                     return
             size = ORDINARY_SIZE if start else entry_size
+
+    def _add(self, start: int, end: int, *, transactional: bool) -> Generator[Any, None, int]:
+        """Adds the entries from `start` up to `end` in the buffer, up to one that the kernel leaves
+        out. Returns where that begins."""
+        is_full, until = True, end + OFFSET.size
+        while is_full:
+            consumed, is_full = self._gatherer.columns.add_entries(
+                self._buffer, start, until, self._verify, transactional, BUFFER_SIZE
+            )
+            start += consumed
+            if is_full:
+                yield from self._gatherer.remaining_batches()
+        return start
+
+    def _transactional(self, start: int, end: int) -> BatchHeader | None:
+        """The header of the whole transactional batch at `start` in the buffer. None: there is
+        something else, which is read step by step."""
+        if end - start < BATCH_HEADER_SIZE or self._buffer[start + MAGIC_AT] != V2:
+            return None
+        try:
+            header = BatchHeader.parse(self._buffer, start, 0)
+        except CorruptRecordsError:
+            return None
+        after = start + header.size
+        if not header.is_transactional or after > end:
+            return None
+        rises = header.last_offset < OFFSET.unpack_from(self._buffer, after)[0]
+        return header if rises else None
 
     def _read_others(self) -> Iterator[Any]:
         """Reads an entry step by step, and also the following ones, up to one that the kernel
@@ -130,11 +163,7 @@ class _RowReader:
             if not self._is_left_out(header) and not self._is_unwanted(header):
                 yield from self._steps.read(header, None if is_large else entry)
             self._move_to(header.position + header.size)
-            is_left = (
-                is_message(header)
-                or (header.is_transactional and header.last_offset < self._aborted_until)
-                or is_large
-            )
+            is_left = is_message(header) or is_large
 
     def _end(self) -> None:
         """Handles the bytes after the last whole entry. CorruptRecordsError: more must follow."""

@@ -239,6 +239,33 @@ def test_batches_after_the_last_aborted_transaction_cost_no_python_each(
     assert calls[1] - calls[0] < 50
 
 
+@pytest.mark.parametrize("is_aborted", [False, True])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_batch_before_the_last_aborted_transaction_costs_few_calls(
+    tmp_path: Path, codec: Codec, is_aborted: bool
+) -> None:
+    of = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "codec": codec}
+    kind = ControlRecordType.ABORT if is_aborted else ControlRecordType.COMMIT
+    calls = []
+    for name, count in (("short", 100), ("long", 200)):
+        data = b"".join(batch(at, producer_id=8, **of) for at in range(count))
+        data += build_marker(kind, offset=count, timestamp=0, producer_id=8)
+        data += batch(count + 1, producer_id=7, **of)
+        abort = ControlRecordType.ABORT
+        data += build_marker(abort, offset=count + 2, timestamp=0, producer_id=7)
+        partition(tmp_path / name, data)
+        source = reader(tmp_path / name, isolation="read_committed", columns="offset")
+        (task,) = source.partitions()
+        found: list[int] = []
+
+        def read_all(source: Any = source, task: Any = task, found: list[int] = found) -> None:
+            found += [at for one in source.read(task) for at in one.column(0).to_pylist()]
+
+        calls.append(python_calls(read_all))
+        assert found == ([] if is_aborted else list(range(count)))
+    assert calls[1] - calls[0] < 100 * 12
+
+
 SMALL, MEDIUM, LARGE = 10, 300_000, 1_200_000  # LARGE: of more bytes than the reader's buffer
 START = '{"topic":{"0":2}}'
 SHAPES = [

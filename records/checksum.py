@@ -12,8 +12,8 @@ from .batch import BatchHeader
 from .crc32c import crc32c
 from .errors import CorruptRecordsError
 from .files.source import Records
-from .files.window import Stretch, Window
-from .formats import ATTRIBUTES_AT_BATCH, CRC, CRC_AT_LEGACY, MAGIC_AT, V2
+from .files.window import Stretch
+from .formats import ATTRIBUTES_AT_BATCH, MAGIC_AT, V2
 from .units import KiB
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes
@@ -56,10 +56,3 @@ def check_entry(view: memoryview, at: int, header: BatchHeader, position: int) -
         crc = crc32(view, at + MAGIC_AT, end)
     if crc != header.crc:
         raise CorruptRecordsError(MISMATCH, position)
-
-
-def is_sound(window: Window, at: int, end: int) -> bool:
-    """Whether the checksum of the message from `at` to `end` matches."""
-    stored: int = CRC.unpack_from(window.buffer, at + CRC_AT_LEGACY)[0]
-    found: int = crc32(window.buffer, at + MAGIC_AT, end)
-    return found == stored

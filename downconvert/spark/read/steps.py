@@ -6,25 +6,26 @@ for a larger record, while its bytes are read, up to a limit.
 Not here: ordinary entries (rows.py), the windows (records/batches/batch_reader.py)."""
 
 from collections.abc import Iterator
-from struct import Struct
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 
 from downconvert.spark.plan.gather import AT, FIELDS, Gatherer
 from records import BatchHeader, CorruptRecordsError, Records, RecordTooLargeError, TimestampType
-from records.batch import SIZE_AT
+from records.backend import make_inner_records
 from records.batches.batch_reader import BatchReader, is_message
-from records.checksum import MISMATCH, is_sound
+from records.checksum import MISMATCH
 from records.files.window import Window
-from records.formats import MAGIC_AT, NO_TIMESTAMP, PREFIX, V0
+from records.formats import V0
 from records.kernel import ROW_SIZE
 
-SIZE: Final = Struct(">i")
 WINDOW_SIZE: Final = 256 * 1024  # bytes; stays in a core's own cache until its rows are in columns
 
 # No smaller limit applies: ordinary entries are of this size, also decompressed.
 RECORD_BYTES_MIN: Final = 1024 * 1024
+
+TIMES: Final = attrgetter("timestamp", "timestamp_type")
 
 
 class StepReader:
@@ -70,15 +71,13 @@ class StepReader:
         table = np.frombuffer(rows, np.int64).reshape(-1, FIELDS)
         if header.magic == V0:
             table[:, AT["timestamp_type"]] = TimestampType.NONE
-        if not (self._verify or header.timestamp_type is TimestampType.LOG_APPEND):
+        kind = header.timestamp_type
+        if not (self._verify or kind is TimestampType.LOG_APPEND):
             return len(table), None
-        at = window.start
-        for number in range(len(table)):
-            end = at + PREFIX.size + SIZE.unpack_from(window.buffer, at + SIZE_AT)[0]
-            if self._verify and not is_sound(window, at, end):
-                return number, window.damage(MISMATCH, at)
-            if window.buffer[at + MAGIC_AT] == V0:
-                table[number, AT["timestamp"]] = NO_TIMESTAMP
-                table[number, AT["timestamp_type"]] = TimestampType.NONE
-            at = end
-        return len(table), None
+        found, at = make_inner_records(
+            rows, 0, len(rows), window.buffer, window.start, kind, self._verify
+        )
+        times = np.array(list(map(TIMES, found)), np.int64).reshape(-1, 2)
+        table[: len(found), [AT["timestamp"], AT["timestamp_type"]]] = times
+        damage = window.damage(MISMATCH, at) if len(found) < len(table) else None
+        return len(found), damage

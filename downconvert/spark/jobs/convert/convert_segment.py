@@ -11,6 +11,7 @@ Not here: the bytes (rewrite.py), comparing (verification.py), which segments an
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
@@ -22,8 +23,10 @@ from downconvert.storage.disk.files import DISK, Files, replace_file
 from downconvert.storage.indexes.index_builder import write_indexes
 from downconvert.storage.layout import read_layout
 from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, PARTITION_METADATA, Kind, file_name
+from downconvert.storage.segments.rising import in_order
 from downconvert.storage.segments.segment import Segment
-from records import FileRecords, RecordsError
+from downconvert.storage.segments.tail import next_offset_of
+from records import CorruptRecordsError, FileRecords, RecordsError
 from records.formats import V2
 from records.kernel import Buffer
 
@@ -35,6 +38,10 @@ WORK_PREFIX: Final = ".converting-"
 CONFIG: Final = LogConfig()
 RUSAGE_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 BUFFER_SIZE: Final = 1024 * 1024  # bytes of small pieces, before they are written
+
+
+class OverlapError(RecordsError):
+    """Two segments have the same offsets, and neither of them has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +62,18 @@ class Task:
         return f"{self.source}, segment {self.base_offset}"
 
 
-def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
+def convert_segment(
+    task: Task,
+    *,
+    attempt: str,
+    files: Files = DISK,
+    end_of: Callable[[Segment], int] = next_offset_of,
+) -> Entry:
     """Converts a segment, unless it is converted already. If it cannot be converted, the entry
     states the reason.
 
-    `attempt`: a unique name. OSError, DiskFullError: the machine failed, and the target is
-    unchanged."""
+    `attempt`: a unique name. `end_of`: returns the end offset of the next segment. OSError,
+    DiskFullError: the machine failed, and the target is unchanged."""
     started = thread_time()
     target = Path(task.target)
     entry = _described(task)
@@ -74,7 +87,7 @@ def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
     _remove(work, files)
     files.make_directory(work)
     try:
-        entry = _converted(task, entry, work, files)
+        entry = _converted(task, entry, work, files, end_of)
         _publish(task.base_offset, work, target, files)
         entry = replace(entry, cpu_seconds=thread_time() - started, peak_memory=_peak_memory())
         note = write_note(work, entry, files)
@@ -157,7 +170,9 @@ def _segment(log: Log, base_offset: int) -> Segment:
 # --- making
 
 
-def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
+def _converted(
+    task: Task, entry: Entry, work: Path, files: Files, end_of: Callable[[Segment], int]
+) -> Entry:
     """Writes the log, the indexes and the other files into `work`, and compares."""
     settings = task.settings
     made = work / file_name(task.base_offset, Kind.LOG)
@@ -169,6 +184,8 @@ def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
         aborted = _aborted(log, segment, settings)
         following = log.segments.after(segment)
         next_offset = OFFSET_MAX if following is None else following.base_offset
+        if following is not None:
+            source = _before(source, segment, following, end_of)
         base_offset = segment.base_offset
         done, size = _write(
             made,
@@ -194,6 +211,30 @@ def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
         aborted_batches=done.aborted_batches,
         verified=verified,
     )
+
+
+def _before(
+    source: FileRecords, segment: Segment, following: Segment, end_of: Callable[[Segment], int]
+) -> FileRecords:
+    """The records before the next segment. After a cleaner has merged two segments, a copy of the
+    log may have the second one too. CorruptRecordsError: the next segment lacks some of the offsets
+    that both should have."""
+    start = end = following.base_offset
+    if next_offset_of(segment) <= start:
+        return source
+    size = 0
+    with suppress(CorruptRecordsError):  # damage is reported as the segment is read
+        for header in in_order(source.batches(), segment.base_offset, start):
+            end = header.last_offset + 1
+            if header.base_offset < start:
+                size = header.position + header.size
+        if end_of(following) >= end:
+            return source.slice(0, size)
+        raise OverlapError(
+            f"offsets from {start} up to {end} are also in the next segment, which lacks some of "
+            "them: remove one of the two"
+        )
+    return source
 
 
 def _aborted(log: Log, segment: Segment, settings: Settings) -> list[AbortedTransaction]:

@@ -12,12 +12,15 @@ import hashlib
 import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_headers import last_batch
 from downconvert.spark.stores.stores import below, is_stored, readable, remove, shown, write
 from downconvert.storage.names import Kind, file_name
+from downconvert.storage.segments.segment import Segment
 
 from .convert_segment import Task, convert_segment
 from .manifest import Entry, is_true, note_path, read_note
@@ -41,7 +44,7 @@ def convert_stored(task: Task, log: PartitionLog, *, attempt: str) -> Entry:
         if to_store:
             scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="kafka-segments-"))
             here = replace(here, target=str(Path(scratch) / source.name))
-        entry = convert_segment(here, attempt=attempt)
+        entry = convert_segment(here, attempt=attempt, end_of=partial(_end_of, log))
         if not to_store:
             return entry
         if known is not None:
@@ -52,6 +55,13 @@ def convert_stored(task: Task, log: PartitionLog, *, attempt: str) -> Entry:
             _write(Path(here.target), task, uri)
         write(note_uri, entry.to_json().encode() + b"\n")
         return entry
+
+
+def _end_of(log: PartitionLog, segment: Segment) -> int:
+    """The end offset of a segment whose log was not copied to this machine."""
+    file = next(file for file in log.segments if file.base_offset == segment.base_offset)
+    header = last_batch(file).header if file.size else None
+    return file.base_offset if header is None else header.last_offset + 1
 
 
 def _write(made: Path, task: Task, log_uri: str) -> None:

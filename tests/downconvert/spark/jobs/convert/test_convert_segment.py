@@ -271,6 +271,35 @@ def test_a_segment_with_a_wrong_offset_in_a_batch_gets_no_name(
     assert entry.error.endswith(f"offsets do not rise, at byte {at}")
 
 
+@pytest.mark.parametrize("to_magic", [1, 2])
+def test_offsets_that_the_next_segment_has_too_are_written_once(
+    tmp_path: Path, to_magic: int
+) -> None:
+    """A cleaner has merged two segments, and the log was copied meanwhile."""
+    batches = [batch(n, magic=1) for n in range(9)]
+    source = indexed_segment(tmp_path / "topic-0", 0, *batches[:6]).path().parent
+    indexed_segment(source, 3, *batches[3:6])
+    indexed_segment(source, 6, *batches[6:])
+    for base in (0, 3, 6):
+        entry = convert_segment(task(source, to_magic, base), attempt="1", files=UNSYNCED)
+        assert (entry.status, entry.records) == ("converted", 3)
+    with Log.open(tmp_path / "out-0") as log:
+        found = [record.offset for one in log.segments for record in read(one.slice(0, one.size))]
+    assert found == list(range(9))
+
+
+def test_a_segment_is_not_converted_if_the_next_one_has_some_of_its_last_offsets(
+    tmp_path: Path,
+) -> None:
+    batches = [batch(n) for n in range(9)]
+    source = indexed_segment(tmp_path / "topic-0", 0, *batches[:6]).path().parent
+    indexed_segment(source, 3, batches[3])
+    indexed_segment(source, 6, *batches[6:])
+    entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
+    assert entry.status == "failed"
+    assert "offsets from 3 up to 6 are also in the next segment, which lacks some" in entry.error
+
+
 def test_a_torn_end_of_the_last_segment_is_no_part_of_the_log(source: Path) -> None:
     with (source / NAME).open("ab") as file:
         file.write(batch(43)[:-5])

@@ -318,6 +318,20 @@ def test_a_gzipped_or_clipped_segment_is_kept_whatever_its_size_is_then(
     assert run(monkeypatch, source, target) == ["kept"] * len(first)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_offsets_that_the_next_segment_has_too_are_written_once(
+    tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A segment that lacks some of them is an error."""
+    batches = [batch(n, magic=1) for n in range(9)]
+    (tmp_path / "logs").mkdir()
+    for base, data in ((0, batches[:6]), (3, batches[3 : 3 + count]), (6, batches[6:])):
+        indexed_segment(tmp_path / "logs" / "a-0", base, *data)
+    found = run(monkeypatch, packed(tmp_path / "logs"), target)
+    assert found == ["converted" if count == 3 else "failed", "converted", "converted"]
+    assert sum(entry.records for entry in entries(target)) == (9 if count == 3 else 1 + 3 - 1)
+
+
 def test_a_task_fetches_the_log_of_its_own_segment_only(
     logs: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from .grid import grid, print_table
 from .spark_job import Job, of_topics, pairs
 
 if TYPE_CHECKING:
-    from downconvert.spark.jobs.export.export_noted import Table
+    from downconvert.spark.jobs.export.export_noted import Target
 
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 
@@ -103,7 +103,7 @@ def export(
     with job.session("export", paths) as (session, step):
         from downconvert.spark.jobs.export.export import run
 
-        into: str | Table = target
+        into: str | Target = target
         if kind == "delta":
             from downconvert.spark.jobs.export.export_delta import DeltaTarget
 

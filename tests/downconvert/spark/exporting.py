@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from downconvert.spark.jobs.export.export import run
 from downconvert.spark.jobs.export.export_directory import DirectoryNotes
 from downconvert.spark.jobs.export.export_manifest import Exported
-from downconvert.spark.jobs.export.export_noted import Table, add
+from downconvert.spark.jobs.export.export_noted import Target, add
 from downconvert.spark.jobs.export.export_plan import Settings
 from downconvert.spark.jobs.export.export_stored import Written
 from downconvert.spark.jobs.jobs import chosen
@@ -27,14 +27,14 @@ def exported_archive(*given: Any, **options: Any) -> DataFrame:
 
 
 def exported(
-    patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
+    patch: pytest.MonkeyPatch, source: Path | str, target: Path | Target, **settings: Any
 ) -> Exported:
     """The state of an export after a run."""
     return added(patch, source, target, **settings)[0]
 
 
 def added(
-    patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
+    patch: pytest.MonkeyPatch, source: Path | str, target: Path | Target, **settings: Any
 ) -> tuple[Exported, list[Written]]:
     """All records after a run, and the files that it has added."""
     logs = chosen([str(source)], ())
@@ -42,11 +42,10 @@ def added(
         without_spark(patched)
         given: Any = {"settings": Settings(**settings), "step": no_step}
         if not isinstance(target, Path):
-            given |= {"name": target.name, "is_complete": target.is_complete}
-            return add(SESSION, logs, target, target.location, **given)
+            return add(SESSION, logs, target, **given)
         notes = DirectoryNotes(target)
         try:
-            return add(SESSION, logs, notes, str(notes.staging), name=str(target), **given)
+            return add(SESSION, logs, notes, **given)
         finally:
             notes.close()
 

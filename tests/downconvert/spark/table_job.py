@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from downconvert.spark.jobs.export import export, export_stored
 from downconvert.spark.jobs.export.export_delta import DeltaTarget
 from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
-from downconvert.spark.jobs.export.export_noted import Table
+from downconvert.spark.jobs.export.export_noted import Target
 from downconvert.spark.jobs.export.export_stored import Written
 
 from .in_process import in_process
@@ -39,7 +39,7 @@ def catalog_of(home: Path) -> Any:
     return load_catalog("tests", **properties_of(home))
 
 
-def opened(kind: Kind, home: Path) -> Table:
+def opened(kind: Kind, home: Path) -> Target:
     home.mkdir(exist_ok=True)
     if kind == "delta":
         return DeltaTarget(str(home / "table"))
@@ -47,7 +47,7 @@ def opened(kind: Kind, home: Path) -> Table:
 
 
 def run(
-    kind: Kind, source: Path, home: Path, *, table: Table | None = None, committed: bool = False
+    kind: Kind, source: Path, home: Path, *, table: Target | None = None, committed: bool = False
 ) -> list[Written]:
     """The files that it has added."""
     into = opened(kind, home) if table is None else table

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import Step, no_step
-from downconvert.spark.stores.stores import is_stored, pinned, shown
+from downconvert.spark.stores.stores import is_stored, pinned
 
 from .export_directory import add_to, directory_of
-from .export_noted import Table, add
+from .export_noted import Target, add
 from .export_plan import Settings
 from .export_result import Result, counts
 from .export_stored import archive
@@ -30,7 +30,7 @@ EVERYTHING: Final[Mapping[str, str]] = {}
 def run(
     session: SparkSession,
     paths: Sequence[str],
-    target: str | Table,
+    target: str | Target,
     *,
     topics: Sequence[str] = (),
     committed: bool = False,
@@ -62,19 +62,8 @@ def run(
     if isinstance(target, str) and not is_stored(target):
         return add_to(session, logs, directory_of(target), settings, step)
     if isinstance(target, str):
-        uri = pinned(target)
-        contents, written = add(
-            session, logs, StoredNotes(uri), uri, name=shown(uri), settings=settings, step=step
-        )
-        return Result(counts(session, written), archive(session, uri, contents.files))
-    _, written = add(
-        session,
-        logs,
-        target,
-        target.location,
-        name=target.name,
-        is_complete=target.is_complete,
-        settings=settings,
-        step=step,
-    )
+        notes = StoredNotes(pinned(target))
+        contents, written = add(session, logs, notes, settings=settings, step=step)
+        return Result(counts(session, written), archive(session, notes.location, contents.files))
+    _, written = add(session, logs, target, settings=settings, step=step)
     return Result(counts(session, written))

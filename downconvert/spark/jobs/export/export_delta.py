@@ -25,8 +25,7 @@ from downconvert.storage.names import TopicPartition
 
 from .export_manifest import Exported
 from .export_stored import Written
-from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
-from .export_unnoted import Unnoted
+from .export_table import PROPERTY, Table, exported_of, foreign, outpaced, text_of, uncertain
 
 APPLICATION: Final = "kafka-segments"
 RECORDS: Final = f"{APPLICATION}.records"  # its version is the table's number of records
@@ -34,7 +33,7 @@ HISTORY: Final = (10, 1_000, None)  # commits requested, step by step
 FOLDERS: Final = ["topic", "date"]
 
 
-class DeltaTarget:
+class DeltaTarget(Table):
     """A table, which is created if it does not exist."""
 
     is_complete = False  # Delta's layout: folder names are columns
@@ -90,16 +89,6 @@ class DeltaTarget:
             if end:
                 found.ranges[name] = [(0, end)]
         return found
-
-    def begin(self, _run_id: str) -> None:
-        """Does nothing, like `remove_lost`."""
-
-    def unnoted(self, _exported: Exported) -> Unnoted:
-        """None: readers see only the files of the table's commits."""
-        return Unnoted((), lambda _: b"")
-
-    def remove_lost(self) -> None:
-        """Does nothing: files of killed runs are in no version, so VACUUM removes them."""
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Commits a deletion. JobError: it failed."""

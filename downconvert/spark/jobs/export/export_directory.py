@@ -61,15 +61,7 @@ def add_to(
     next run moves the remaining files. JobError."""
     notes = DirectoryNotes(directory)
     try:
-        _, written = add(
-            session,
-            logs,
-            notes,
-            str(notes.staging),
-            name=str(directory),
-            settings=settings,
-            step=step,
-        )
+        _, written = add(session, logs, notes, settings=settings, step=step)
     finally:
         notes.close()
     return Result(counts(session, written), archive_of(session, directory))
@@ -81,10 +73,13 @@ class DirectoryNotes:
     places. Then the note counts. If a run dies in between, its note says which offsets its files
     have."""
 
+    is_complete = False
+
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
         self.directory = directory
         self.staging = directory / f"{STAGING}{uuid4().hex}"
+        self.name, self.location = str(directory), str(self.staging)
         self._moving = self._folder / f"{self.staging.name}{MOVING}"
         self._known = set(self._notes())
 

@@ -17,8 +17,7 @@ from downconvert.storage.names import TopicPartition
 from .export_columns import are_dates
 from .export_manifest import Exported
 from .export_stored import Written
-from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
-from .export_unnoted import Unnoted
+from .export_table import PROPERTY, Table, exported_of, foreign, outpaced, text_of, uncertain
 
 FOLDERS: Final = ("topic", "date")
 DATA: Final = "data"  # the folder of a table's files
@@ -29,7 +28,7 @@ BOUNDS: Final = "write.metadata.metrics.column.timestamp"
 TRIES: Final = 10
 
 
-class IcebergTarget:
+class IcebergTarget(Table):
     """A table, which is created if it does not exist."""
 
     is_complete = True  # Iceberg's readers look for all columns in the files
@@ -97,17 +96,6 @@ class IcebergTarget:
                 "name another table"
             )
         return exported_of(table.properties[PROPERTY], isolation, self.name)
-
-    def begin(self, _run_id: str) -> None:
-        """Does nothing, like `remove_lost`."""
-
-    def unnoted(self, _exported: Exported) -> Unnoted:
-        """None: readers see only the files of the table's commits."""
-        return Unnoted((), lambda _: b"")
-
-    def remove_lost(self) -> None:
-        """Does nothing: files of killed runs are in no snapshot, so Iceberg's removal of orphan
-        files removes them."""
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Commits a deletion. JobError: it failed."""

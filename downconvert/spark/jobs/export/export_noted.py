@@ -40,8 +40,13 @@ from .export_stored import Written, write_records
 from .export_unnoted import Unnoted
 
 
-class Notebook(Protocol):
-    """Records what a target has. `write` makes the files of a run valid: all of them, or none."""
+class Target(Protocol):
+    """Where records go, with notes of what is there. `write` makes the files of a run valid: all of
+    them, or none."""
+
+    name: str  # in messages
+    location: str  # of new files: a URI, or a directory that all executors have
+    is_complete: bool  # whether files have all columns
 
     def read(self, isolation: str, partitions: Sequence[TopicPartition], /) -> Exported:
         """The contents, at least of these partitions."""
@@ -65,31 +70,18 @@ class Notebook(Protocol):
         """Notes the new contents, with the files of this run."""
 
 
-class Table(Notebook, Protocol):
-    """A table in an open format."""
-
-    name: str
-    location: str  # of its files: a URI, or a directory
-    is_complete: bool  # whether files have all columns
-
-
 def add(
     session: SparkSession,
     logs: Sequence[PartitionLog],
-    notes: Notebook,
-    target: str,
+    target: Target,
     *,
-    name: str,
-    is_complete: bool = False,
     settings: Settings,
     step: Step,
 ) -> tuple[Exported, list[Written]]:
-    """Adds files to a target; returns its contents, and the files of this run.
-
-    `target`: where files are written. `name`: of the target in errors. JobError."""
+    """Adds files to a target; returns its contents, and the files of this run. JobError."""
     facts = all_facts(logs)
-    contents = _known(logs, facts, notes, name, settings)
-    unnoted = notes.unnoted(contents)
+    contents = _known(logs, facts, target, settings)
+    unnoted = target.unnoted(contents)
     held = unnoted.held()
     bounds = bounds_of(logs, settings)
     tried = contents.copy()  # includes unreadable offsets
@@ -116,19 +108,19 @@ def add(
         given = given_options(starts, settings)
         if plan.is_bounded:  # otherwise damage ends the run
             given["endingOffsets"] = as_json(until)
-        options = Options.parse({"path": target, **given}, streaming=False)
+        options = Options.parse({"path": target.location, **given}, streaming=False)
         epochs = _epochs_before(named, facts, until)
         run_id = uuid4().hex
-        notes.begin(run_id)
+        target.begin(run_id)
         written, lost = write_records(
             session,
             named,
             options,
-            target,
+            target.location,
             step,
             run_id=run_id,
             held=held,
-            is_complete=is_complete,
+            is_complete=target.is_complete,
         )
         _check_unchanged(named, facts, contents, until, epochs)
         wholes = {log: (starts[log], end) for log, end in until.items()}
@@ -141,37 +133,36 @@ def add(
             contents.add(Exported(contents.isolation, ranges=ranges, epochs=ends))
             contents.add(Exported(contents.isolation, epochs=_epochs(named, facts, contents)))
             contents.files |= unnoted.within(contents)
-            notes.write(contents, written)
+            target.write(contents, written)
             added += written
 
 
 def _known(
     logs: Sequence[PartitionLog],
     facts: Mapping[TopicPartition, Facts],
-    notes: Notebook,
-    name: str,
+    target: Target,
     settings: Settings,
 ) -> Exported:
     """The target's contents for the current logs. A repair is noted at once. JobError: the contents
     are of other logs, or a later leader has truncated some of them and `repair` is not set."""
-    contents = notes.read(settings.isolation, [log.topic_partition for log in logs])
-    check_same(contents, identity_of(logs, facts, settings.isolation), name)
-    notes.remove_lost()
+    contents = target.read(settings.isolation, [log.topic_partition for log in logs])
+    check_same(contents, identity_of(logs, facts, settings.isolation), target.name)
+    target.remove_lost()
     removed: set[TopicPartition] = set()
     for log, start, end, epoch in changes(logs, facts, contents):
         if not settings.repair:
             raise JobError(
-                f"{name} has offsets {start} up to {end} of {log} as they were in leader epoch "
-                f"{epoch}; a later leader has truncated them: run it with repair (--repair), which "
-                "replaces them, or name another target"
+                f"{target.name} has offsets {start} up to {end} of {log} as they were in leader "
+                f"epoch {epoch}; a later leader has truncated them: run it with repair (--repair), "
+                "which replaces them, or name another target"
             )
-        notes.remove(log, start, end)
+        target.remove(log, start, end)
         contents.remove(log, start)
         removed.add(log)
     if removed:  # whether or not there is something new to add
         of_logs = [log for log in logs if log.topic_partition in removed]
         contents.add(Exported(contents.isolation, epochs=_epochs(of_logs, facts, contents)))
-        notes.write(contents, ())
+        target.write(contents, ())
     return contents
 
 

@@ -40,8 +40,10 @@ BEGUN: Final = ".begun"  # the end of the name of an object that says that a run
 class StoredNotes:
     """The notes of a target in a store, as they were when this object was made."""
 
+    is_complete = False
+
     def __init__(self, target: str) -> None:
-        self._target = target
+        self.name, self.location = shown(target), target
         self._begun: list[str] = []
         try:
             found = listed(target)
@@ -68,7 +70,7 @@ class StoredNotes:
             folder, _, name = file.rpartition("/")
             part = f"{folder}/{part_name(name)}"
             if part in self._names:
-                self._names[file] = below(self._target, *file.split("/"))
+                self._names[file] = below(self.location, *file.split("/"))
                 move(self._names.pop(part), self._names[file])
         begun = [name for name in self._names if name.endswith(BEGUN)]
         ids = {name.rpartition("/")[2].removesuffix(BEGUN) for name in begun}
@@ -77,7 +79,7 @@ class StoredNotes:
         remove(self._names.pop(name) for name in (*lost, *begun))
 
     def begin(self, run_id: str) -> None:
-        self._begun.append(below(self._target, FOLDER, f"{run_id}{BEGUN}"))
+        self._begun.append(below(self.location, FOLDER, f"{run_id}{BEGUN}"))
         write(self._begun[-1], b"")
 
     def unnoted(self, exported: Exported) -> Unnoted:
@@ -98,7 +100,7 @@ class StoredNotes:
         to the target meanwhile."""
         self._check_alone()
         data = exported.to_json().encode()
-        note = below(self._target, FOLDER, f"{uuid4().hex}{SUFFIX}")
+        note = below(self.location, FOLDER, f"{uuid4().hex}{SUFFIX}")
         write(note, data)
         remove(self._begun)
         self._begun.clear()
@@ -111,7 +113,7 @@ class StoredNotes:
         """JobError: there is a note of another run, or another run took this one for killed and has
         removed its files. The next run removes the rest of them."""
         try:
-            paths = {_path(one.uri) for one in listed(below(self._target, FOLDER))}
+            paths = {_path(one.uri) for one in listed(below(self.location, FOLDER))}
         except FileNotFoundError:
             paths = set()
         notes = {path for path in paths if path.endswith(SUFFIX)}
@@ -120,7 +122,7 @@ class StoredNotes:
             return
         for uri in self._begun:
             write(uri, b"")
-        raise overlapped(shown(self._target))
+        raise overlapped(self.name)
 
 
 def _path(uri: str) -> str:

@@ -12,8 +12,24 @@ from typing import Final
 from downconvert.spark.jobs.jobs import JobError
 
 from .export_manifest import Exported, parse
+from .export_unnoted import Unnoted
 
 PROPERTY: Final = "kafka-segments.exported"
+
+
+class Table:
+    """What tables have in common: readers see only the files of a table's commits."""
+
+    def begin(self, _run_id: str) -> None:
+        """Does nothing, like `remove_lost`."""
+
+    def remove_lost(self) -> None:
+        """Does nothing: files of killed runs are in no version of the table, so its own maintenance
+        removes them (VACUUM in Delta, the removal of orphan files in Iceberg)."""
+
+    def unnoted(self, _exported: Exported) -> Unnoted:
+        """No files."""
+        return Unnoted((), lambda _: b"")
 
 
 def text_of(exported: Exported) -> str:

@@ -45,7 +45,7 @@ def to_store(patch: pytest.MonkeyPatch, source: Path, target: str) -> None:
         without_spark(patched)
         logs, given = chosen([str(source)], ()), Settings()
         notes = StoredNotes(target)
-        add(SESSION, logs, notes, target, name=target, settings=given, step=no_step)
+        add(SESSION, logs, notes, settings=given, step=no_step)
 
 
 def stored(target: str) -> list[int]:

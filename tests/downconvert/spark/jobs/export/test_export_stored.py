@@ -46,7 +46,7 @@ def exported(patch: pytest.MonkeyPatch, source: Path, target: str, **settings: A
         without_spark(patched)
         notes, given = StoredNotes(target), Settings(**settings)
         logs = chosen([str(source)], ())
-        return add(SESSION, logs, notes, target, name=target, settings=given, step=no_step)[0]
+        return add(SESSION, logs, notes, settings=given, step=no_step)[0]
 
 
 def names(target: str) -> list[str]:

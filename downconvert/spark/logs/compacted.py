@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from downconvert.storage.errors import StorageError
-from downconvert.storage.names import Kind
+from downconvert.storage.names import OFFSET_MAX, Kind
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.formats import V2
 
@@ -43,10 +43,12 @@ def cleaned_until(file: SegmentFile, end: int, headers: Iterable[BatchHeader]) -
     as far as needed."""
     if is_indexed_beyond(file, end):
         return end
+    # Nothing in this copy says what a later leader had from `valid_until` on.
+    limit = min(file.next_offset, OFFSET_MAX if file.cleaned == OFFSET_MAX else file.valid_until)
     if file.cleaned > file.base_offset:  # the cleaner has removed nothing after `cleaned`
-        return max(end, min(file.cleaned, file.next_offset))
+        return max(end, min(file.cleaned, limit))
     own = takewhile(lambda one: one.base_offset < file.offset_max, headers)
-    return file.next_offset if _has_gap(own, file.base_offset, file.offset_max) else end
+    return max(end, limit) if _has_gap(own, file.base_offset, file.offset_max) else end
 
 
 def _has_gap(headers: Iterable[BatchHeader], base_offset: int, limit: int) -> bool:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -254,7 +255,8 @@ class Entries:
             return self._resumed[1]
         if not entry:
             return self.split.segment.base_offset
-        for begin in (near, self._resumed[0], self.split.start, 0):
+        indexed = (self._opened.boundaries().before_position(at) for at in [entry - 1])
+        for begin in chain((near, self._resumed[0], self.split.start, 0), indexed):
             if 0 <= begin < entry:
                 after, end = self._offset_after(begin, entry)
                 if end == entry:

@@ -1,10 +1,12 @@
 """What shows that a cleaner has removed offsets, in logs of each format and codec."""
 
+from dataclasses import replace
+
 import pytest
 
 from downconvert.spark.logs.compacted import cleaned_until
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.storage.names import State
+from downconvert.storage.names import OFFSET_MAX, State
 from records import Codec, MemoryRecords
 from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch
@@ -19,6 +21,19 @@ def shows_a_cleaner(*batches: bytes) -> bool:
     found = cleaned_until(file, 20, MemoryRecords(data).batches())
     assert found in (20, END)
     return found == END
+
+
+def test_a_gap_in_a_copy_says_nothing_of_offsets_that_a_later_leader_had() -> None:
+    data = batch(0, 1) + batch(5, 6)
+    file = SegmentFile("absent/a-0", 0, State.LIVE, len(data), END, valid_until=30)
+
+    def found(file: SegmentFile, end: int) -> int:
+        return cleaned_until(file, end, MemoryRecords(data).batches())
+
+    assert found(file, 20) == 30
+    assert found(file, 35) == 35
+    assert found(replace(file, cleaned=40), 20) == 30
+    assert found(replace(file, cleaned=OFFSET_MAX), 20) == END  # the topic is known to be compacted
 
 
 @pytest.mark.parametrize("before", [V0, V1, V2])

@@ -132,6 +132,21 @@ def test_a_batch_after_a_gap_is_right_if_the_next_one_goes_back(tmp_path: Path, 
     assert {row[column] for row in found if not row["_corrupt"]} >= {9, 49, 69}
 
 
+def test_wrong_offsets_at_both_ends_of_a_segment_are_reported_however_it_is_split(
+    tmp_path: Path,
+) -> None:
+    found = written(tmp_path / "logs" / "topic-0", "plain")
+    ends = [wrong(found[0], 35), *found[1:-1], wrong(found[-1], 35)]
+    (tmp_path / "logs" / "topic-0" / file_name(BASE, Kind.LOG)).write_bytes(b"".join(ends))
+    place = packed(tmp_path / "logs")
+    for size in (100, len(found[0]) * (BATCHES - 1), 1 << 20):
+        reports = [
+            row["_corrupt"] for row in rows(place, mode="PERMISSIVE", maxPartitionBytes=size)
+        ]
+        gaps = [(one["startOffset"], one["endOffset"]) for one in reports if one is not None]
+        assert gaps == [(BASE, BASE + 10), (BASE + 110, BASE + 120)], size
+
+
 def test_without_checksums_offsets_are_taken_as_they_are(tmp_path: Path) -> None:
     found = written(tmp_path / "orders-0", "plain")
     flip(tmp_path / "orders-0", found, 6, 3)

@@ -13,7 +13,7 @@ Not here: how long a stream waits (follow.py), gaps that an audit counts (audit_
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,9 +26,7 @@ from downconvert.spark.logs.completeness import (
     whole_split,
 )
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.stored_headers import headers_near
-from downconvert.storage.segments.rising import Rising, below
-from records import CorruptRecordsError
+from downconvert.spark.logs.stored_headers import headers_near, last_batch
 
 
 class Gap(NamedTuple):
@@ -71,14 +69,9 @@ def end_of(file: SegmentFile) -> int:
     """The offset after the last complete batch of a segment, within its part of the log. Offsets
     missing before a batch do not matter: a cleaner has removed them. FileNotFoundError,
     StoreError."""
-    rising = Rising(file.base_offset)
-    if file.size:
-        with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
-            for header in below(headers, file.offset_max):
-                rising.add(header)
-                if header.base_offset >= file.next_offset:
-                    break
-    after = rising.after
+    whole = replace(file, next_offset=file.offset_max)  # a clipped one goes on
+    header = last_batch(whole).header if file.size else None
+    after = file.base_offset if header is None else header.last_offset + 1
     if file.size and after < file.next_offset:
         # Batches may follow damage, or a batch whose size is wrong. The task that reads there
         # reports it.

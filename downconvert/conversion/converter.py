@@ -76,12 +76,19 @@ class Converter:
         "position",
     )
 
-    def __init__(self, records: Records, request: Request, chunk_size: int | None = None) -> None:
-        """`chunk_size`: bytes of records that are converted at a time; by default the policy's."""
+    def __init__(
+        self,
+        records: Records,
+        request: Request,
+        chunk_size: int | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        """`chunk_size`: bytes of records that are converted at a time; by default the policy's.
+        `engine`: if it has begun, call `continue_after` with what it has done."""
         self._records = records
         self._request = request
         self._chunk_size = request.policy.chunk_size if chunk_size is None else chunk_size
-        self._engine = Engine(records, request)
+        self._engine = Engine(records, request) if engine is None else engine
         self._aborted: AbortedTransactions | None = None
         self._streamed: Streamed | None = None
         self._item: Steps[None] | None = None  # the item that Python converts now
@@ -112,20 +119,25 @@ class Converter:
             else:
                 chunk_size = MEASURED_CHUNK_SIZE if target is COUNTED else self._chunk_size
                 done = self._engine.advance(self.position, end, chunk_size, target, room, budget)
-                consumed, size, outcome, rest, _ = done
-                self.position += consumed
-                if rest:
-                    self._largest = max(self._largest, len(rest))
-                if outcome in GOES_ON:
+                if self.continue_after(done):
                     return done
-                if outcome != END:
-                    self._due = outcome
-                if size or rest:
-                    return done
-                if outcome == END:
+                if self._due is None:
                     return None
             if self.position - begin >= self._chunk_size:
                 return NOTHING
+
+    def continue_after(self, done: Progress) -> bool:
+        """Notes what a call of the engine has done. Returns whether this is a step: it has made
+        something, or the engine could continue by itself."""
+        consumed, size, outcome, rest, _ = done
+        self.position += consumed
+        if rest:
+            self._largest = max(self._largest, len(rest))
+        if outcome in GOES_ON:
+            return True
+        if outcome != END:
+            self._due = outcome
+        return bool(size or rest)
 
     def messages(self, end: int) -> Iterator[Buffer]:
         """All messages up to `end`, some at a time, or parts of a large one. They are valid until

@@ -23,7 +23,7 @@ from records.units import KiB
 
 from .aborted import AbortedTransactions
 from .converter import Converter
-from .engine import END, IN_MEMORY, Progress
+from .engine import END, IN_MEMORY, Engine, Progress
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
@@ -76,11 +76,18 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     try:
         if request.policy.size == "estimate":
             return (yield from _estimate(records, request))
-        if records.size <= SMALL_SIZE_MAX:
-            small = yield from _exact(records, request, clock, is_small=True)
+        if (size := records.size) <= SMALL_SIZE_MAX:
+            engine = Engine(records, request)
+            call = 0, size, SMALL_SIZE_MAX, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE
+            started = clock()
+            first = engine.advance(*call)
+            seconds = clock() - started
+            small = _made_at_once(size, engine, first, seconds)
+            if small is None:
+                small = yield from _exact(records, request, clock, (engine, first, seconds))
             if small is not None:
                 return small
-        plan = yield from _exact(records, request, clock, is_small=False)
+        plan = yield from _exact(records, request, clock)
         assert plan is not None
         return plan
     except RecordsError as error:
@@ -97,16 +104,24 @@ def _clear(traceback: TracebackType | None) -> None:
 
 
 def _exact(
-    records: Records, request: Request, clock: Clock, *, is_small: bool
+    records: Records,
+    request: Request,
+    clock: Clock,
+    begun: tuple[Engine, Progress, float] | None = None,
 ) -> Steps[Plan | None]:
-    """`is_small`: makes the whole response, usually by one call of the kernel, and measures
-    nothing. Returns None if it expands too much. The rules for a large response then decide where
-    it ends."""
-    converter = Converter(records, request, SMALL_SIZE_MAX if is_small else None)
+    """`begun`: for a small response, the engine, what its first call did, and its seconds. The
+    whole response is then made, and nothing is measured. Returns None if it expands too much. The
+    rules for a large response then decide where it ends."""
+    if begun is None:
+        converter = Converter(records, request)
+    else:
+        engine, first, seconds = begun
+        converter = Converter(records, request, SMALL_SIZE_MAX, engine)
+        if converter.continue_after(first):
+            yield _work_since(converter, 0)
+    is_small = begun is not None
     size = held_from = 0
     before: Counts | None = None
-    first: Progress | None = None
-    seconds = 0.0
     made: Made | None = None
     damage: RecordsError | None = None
     is_done = True
@@ -119,22 +134,11 @@ def _exact(
                     break
                 size += piece
             held_from, before = converter.position, converter.counts
-        else:
-            started = clock()
-            first = converter.advance(records.size, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE)
-            seconds = clock() - started
-            _, _, outcome, rest, _ = first or (0, 0, END, None, 0)
-            if outcome == END:  # usually
-                messages = bytes(rest or b"")
-                if len(messages) <= ENOUGH:
-                    return _made_at_once(messages, records, converter.counts, seconds)
-            else:
-                yield _work_since(converter, 0)
         if is_done and (is_small or held_from < records.size):
             room = RESPONSE_SIZE_MAX - size
             ends_early = is_small or request.policy.may_end_early
             made = Made(ENOUGH if ends_early else room, room)
-            if first is not None:
+            if is_small:
                 made.seconds = seconds
                 made.add(first[3] or b"", is_whole=converter.is_between)
             step_size = SMALL_STEP_SIZE if is_small else STEP_SIZE
@@ -178,10 +182,15 @@ def _work_since(converter: Converter, before: int) -> int:
     return max(converter.work - before, 1 if converter.is_between else ENTRY_WORK_MIN)
 
 
-def _made_at_once(messages: bytes, records: Records, counts: Counts, seconds: float) -> Plan:
-    """The plan of a response that one step has made."""
-    held = Held.within_budget(messages, counts, seconds)
-    end = records.size if held is None else 0
+def _made_at_once(size: int, engine: Engine, done: Progress, seconds: float) -> Plan | None:
+    """The plan of a small response, if one call of the kernel has made it. Usually, it has. `size`:
+    of the records."""
+    consumed, _, outcome, rest, _ = done
+    messages = bytes(rest or b"")
+    if outcome != END or len(messages) > ENOUGH:
+        return None
+    held = Held.within_budget(messages, engine.counts(consumed), seconds)
+    end = size if held is None else 0
     return Plan(size=len(messages), end=end, is_exact=True, held=held)
 
 

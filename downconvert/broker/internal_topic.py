@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.errors import NONE, ApiError, ErrorCode
 from downconvert.serving.appending import prepare_own
 from downconvert.storage import Log, StorageError
 from records import RecordsError
@@ -123,7 +123,7 @@ class InternalTopic:
             self._partition(index, self._time_of_day.ms(now))
         except (ApiError, OSError, StorageError) as error:
             return self._failed(index, error), -1
-        return ErrorCode.NONE, index
+        return NONE, index
 
     def append_to(
         self,
@@ -152,7 +152,7 @@ class InternalTopic:
         if index in self._failing:
             self._failing.discard(index)
             LOG.warning("%s-%d can be written again", self.name, index)
-        return ErrorCode.NONE, appended.base_offset
+        return NONE, appended.base_offset
 
     # --- how
 

@@ -1,6 +1,7 @@
 """Errors of a request. The client gets an error code, or its connection is closed."""
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -87,6 +88,10 @@ class ErrorCode(IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
+
+
+# A name of its own, because a look at the class of an enumeration costs as much as a call.
+NONE: Final = ErrorCode.NONE
 
 
 class BrokerError(Exception):

@@ -10,7 +10,7 @@ from downconvert.broker.config import BrokerConfig
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.time_of_day import TimeOfDay
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import NONE, ErrorCode
 from downconvert.protocol.schemas import Message
 from records.logged import log_of
 
@@ -109,9 +109,9 @@ class Groups:
             return code, []
         with self.manager.locked_group(group_id, now) as group:
             if group is None:
-                return ErrorCode.NONE, [ErrorCode.UNKNOWN_MEMBER_ID for _ in leaving]
+                return NONE, [ErrorCode.UNKNOWN_MEMBER_ID for _ in leaving]
             codes = [group.leave(member_id, instance, now) for member_id, instance in leaving]
-            return ErrorCode.NONE, codes
+            return NONE, codes
 
     # --- offsets
 
@@ -191,7 +191,7 @@ class Groups:
             codes = {
                 partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 if read is None or partition[0] in read
-                else ErrorCode.NONE
+                else NONE
                 for partition in partitions
             }
             free = [partition for partition, code in codes.items() if not code]
@@ -255,4 +255,4 @@ class Groups:
             return ErrorCode.INVALID_GROUP_ID
         if self.topic.is_led_elsewhere(group_id):
             return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.NONE
+        return NONE

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 
 from downconvert.internal_topics.group_records import NO_TIME, StoredGroup
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import NONE, ErrorCode
 
 from .joining import Joining
 from .member import Join, Joined, Member, MemberIdentity, Synced
-from .rebalance import GroupLimits, Rebalance, State
+from .rebalance import DEAD, EMPTY, PREPARING, GroupLimits, Rebalance, State
 
 
 class Group(Rebalance):
@@ -62,7 +62,7 @@ class Group(Rebalance):
             or (protocol is not None and protocol != self.protocol)
         ):
             code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if not code and self.state is State.PREPARING:
+        if not code and self.state is PREPARING:
             code = ErrorCode.REBALANCE_IN_PROGRESS
         if code:
             self.send(reply, Synced(code=code))
@@ -85,20 +85,20 @@ class Group(Rebalance):
         if code:
             return code
         self.reset_session_timer(self.members.by_id[identity.member_id], now)
-        if self.state is State.PREPARING:
+        if self.state is PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+        return NONE
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
         """Removes a member. A static member may be named by its instance id alone."""
-        if self.state is State.DEAD:
+        if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not member_id:
             member_id = self.members.static(instance_id) or ""
         elif member_id in self.pending:
             self.pending.discard(member_id)
             self.maybe_complete_join(now)
-            return ErrorCode.NONE
+            return NONE
         code = self.members.check(member_id, instance_id)
         if not code:
             self.remove_member(self.members[member_id], now)
@@ -107,22 +107,22 @@ class Group(Rebalance):
     def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:
         """Whether a producer may commit offsets for a member with this identity. Without an
         identity it may, because the transaction fences the producer [KIP-447]."""
-        if self.state is State.DEAD:
+        if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if self.state is State.EMPTY and identity.generation < 0:
-            return ErrorCode.NONE
+        if self.state is EMPTY and identity.generation < 0:
+            return NONE
         has_identity = (
             identity.generation >= 0 or identity.member_id or identity.instance_id is not None
         )
-        return self._check_identity(identity) if has_identity else ErrorCode.NONE
+        return self._check_identity(identity) if has_identity else NONE
 
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
         state = self.state
-        if state is State.DEAD:
+        if state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if state is State.EMPTY and identity.generation < 0:
-            return ErrorCode.NONE  # a consumer without group management
+        if state is EMPTY and identity.generation < 0:
+            return NONE  # a consumer without group management
         if identity.generation < 0 and not identity.member_id and identity.instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         code = self._check_identity(identity)
@@ -131,7 +131,7 @@ class Group(Rebalance):
         self.reset_session_timer(self.members.by_id[identity.member_id], now)
         if state is State.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+        return NONE
 
     # --- state
 
@@ -143,14 +143,14 @@ class Group(Rebalance):
     @property
     def is_unused(self) -> bool:
         """Whether there has never been a generation, and no client is about to join."""
-        return self.state is State.DEAD or (
-            self.state is State.EMPTY and not self.generation and not self.pending
+        return self.state is DEAD or (
+            self.state is EMPTY and not self.generation and not self.pending
         )
 
     def kill(self) -> None:
         """Marks an empty group as dead."""
-        assert self.state is State.EMPTY
-        self.state = State.DEAD
+        assert self.state is EMPTY
+        self.state = DEAD
         self.pending.clear()
 
     def restore(self, stored: StoredGroup, now: float) -> None:
@@ -179,7 +179,7 @@ class Group(Rebalance):
     # --- how
 
     def _check_identity(self, identity: MemberIdentity) -> ErrorCode:
-        if self.state is State.DEAD:
+        if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         code = self.members.check(identity.member_id, identity.instance_id)
         if not code and identity.generation != self.generation:

@@ -5,7 +5,7 @@ Not here: when they join and are answered (group.py, rebalance.py)."""
 from collections import Counter
 from collections.abc import Iterator, Mapping, ValuesView
 
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import NONE, ErrorCode
 
 from .member import Member, Protocols
 from .member_memory import MemberMemory
@@ -73,11 +73,11 @@ class Members(Mapping[str, Member]):
     def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Checks that there is such a member, and that it is this instance."""
         if instance_id is None:
-            return ErrorCode.NONE if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
+            return NONE if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
         current = self._static.get(instance_id)
         if current is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
+        return NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def elect(self) -> bool:
         """Elects a leader among the joined members: the last leader, if possible. False: no member

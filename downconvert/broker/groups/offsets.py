@@ -31,7 +31,7 @@ from downconvert.internal_topics.group_records import (
     write_group,
     write_key,
 )
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import NONE, ErrorCode
 from downconvert.storage.names import OFFSET_MAX
 from records import Record
 from records.logged import log_of
@@ -96,7 +96,7 @@ class Offsets:
         offsets then count when its transaction is committed. `check`: checks that the transaction
         is open."""
         if not offsets:
-            return ErrorCode.NONE
+            return NONE
         keys, records = [], []
         for at, one in offsets.items():
             if at[0] not in self._topics.by_name:  # just deleted
@@ -118,7 +118,7 @@ class Offsets:
         for key, one in zip(keys, offsets.values(), strict=True):
             self.kept.put(key, one, position, pending)
             position += 1
-        return ErrorCode.NONE
+        return NONE
 
     def end_transaction(
         self, index: int, producer_id: int, write_marker: Callable[[], None], *, committed: bool
@@ -131,7 +131,7 @@ class Offsets:
     def store(self, group: Group, now: float) -> ErrorCode:
         """Writes a group's state, so that a restart restores it."""
         if not self._is_writable:
-            return ErrorCode.NONE
+            return NONE
         if group.state is State.EMPTY:
             group.empty_since = self._time_of_day.at(now)  # as a restart would read it
         stored = StoredGroup(
@@ -177,7 +177,7 @@ class Offsets:
     # --- how
 
     def _write_tombstones(self, keys: list[RecordKey], now: float) -> ErrorCode:
-        code = ErrorCode.NONE
+        code = NONE
         if self._is_writable:
             code = self.topic.write_tombstones(keys, now, self._strays)
         if not code:

@@ -41,6 +41,12 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
+# Names of their own, as that of `NONE`.
+EMPTY: Final = State.EMPTY
+PREPARING: Final = State.PREPARING
+DEAD: Final = State.DEAD
+
+
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
     """Limits of members and of their bytes, and the delay of the first rebalance. `memory`: the

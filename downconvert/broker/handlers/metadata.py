@@ -15,7 +15,7 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import INTERNAL_TOPICS, Topic
-from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.errors import NONE, ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 from records.logged import log_of
@@ -135,7 +135,7 @@ def _partition(index: int, partition: Partition) -> Message:
         offline = [partition.node_id]
         leader = None if leader == partition.node_id else leader
     return Message(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else NONE,
         partition_index=index,
         leader_id=NO_LEADER if leader is None else leader,
         leader_epoch=partition.leader_epoch,

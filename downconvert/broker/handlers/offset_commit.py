@@ -12,7 +12,7 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
 from downconvert.broker.state import BrokerState
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import NONE, ErrorCode
 from downconvert.protocol.schemas import Message
 
 WITH_IDS: Final = 10  # the first version with topic ids
@@ -27,7 +27,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     topics: list[Message] = []
     responses: list[tuple[Partition, Message]] = []
     for topic in body.topics:
-        name, unknown = topic.name, ErrorCode.NONE
+        name, unknown = topic.name, NONE
         if exchange.request.version >= WITH_IDS:
             name, unknown = _name(broker, topic.topic_id)
         partitions: list[Message] = []
@@ -62,7 +62,7 @@ def _name(broker: BrokerState, topic_id: bytes) -> tuple[str, ErrorCode]:
     known = broker.topics.by_id(topic_id)
     if known is None:
         return topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
-    return known.name, ErrorCode.NONE
+    return known.name, NONE
 
 
 def check_partition(broker: BrokerState, partition: Partition, metadata: str | None) -> ErrorCode:
@@ -73,7 +73,7 @@ def check_partition(broker: BrokerState, partition: Partition, metadata: str | N
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
+    return NONE
 
 
 def _committed(partition: Message, retention_ms: int, time: int) -> Committed:

@@ -134,10 +134,7 @@ class Transactions:
 
     def new_producer_id(self) -> int:
         """An unused producer id. OSError, StorageError: the disk failed."""
-        taken = {one.producer_id for one in self.all().values()}
-        while (producer_id := self._producer_ids.take()) in taken:
-            pass
-        return producer_id
+        return self._producer_ids.take(lambda: [one.producer_id for one in self.all().values()])
 
     def begin_producer(
         self,

@@ -1,10 +1,13 @@
 """Ids for idempotent producers. No id is given out twice, even after a crash.
 
 Ids come from blocks. The end of a block is written to disk before any of its ids is given out. Each
-node has its own range. Ids that an earlier broker has left in logs of this directory are skipped.
+node has its own range. Ids that an earlier broker has left in this directory are skipped. All logs
+are searched for them once for each block, and not for each id, because there may be thousands.
 
 Not here: the producers' sequence numbers (sequences.py)."""
 
+from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -27,33 +30,36 @@ class ProducerIds:
         self._path: Path = topics.log_dir.path / FILE_NAME
         self._first = node_id << NODE_SHIFT
         self._lock = Lock()
-        self._block = range(0)
+        self._free: deque[int] = deque()  # of the current block
 
-    def take(self) -> int:
-        """An id. OSError, StorageError: the block cannot be written to disk."""
+    def take(self, known: Callable[[], Iterable[int]] = tuple) -> int:
+        """An id. `known`: returns taken ids, besides those of the logs. It is called when a block
+        begins. OSError, StorageError: the block cannot be written to disk."""
         with self._lock:
-            while True:
-                if not self._block:
-                    self._begin_block()
-                producer_id = self._first + self._block[0]
-                self._block = self._block[1:]
-                if not self._is_known(producer_id):
-                    return producer_id
+            while not self._free:
+                block, taken = self._new_block(), set(known())
+                for partition in self._topics.partitions():
+                    taken.update(_known(partition, block))
+                self._free.extend(one for one in block if one not in taken)
+            return self._free.popleft()
 
-    def _begin_block(self) -> None:
+    def _new_block(self) -> range:
         start = _read(self._path)
-        replace_file(self._topics.log_dir.logs.files, self._path, b"%d\n" % (start + BLOCK_SIZE))
-        self._block = range(start, start + BLOCK_SIZE)
-
-    def _is_known(self, producer_id: int) -> bool:
-        return any(_has(partition, producer_id) for partition in self._topics.partitions())
+        end = start + BLOCK_SIZE
+        replace_file(self._topics.log_dir.logs.files, self._path, b"%d\n" % end)
+        return range(self._first + start, self._first + end)
 
 
-def _has(partition: Partition, producer_id: int) -> bool:
-    """Whether the log of a partition has batches of a producer."""
+def _known(partition: Partition, block: range) -> list[int]:
+    """The ids of a block whose producers have batches in the log of a partition."""
     with partition.lock:  # an append changes the states before it writes its batches
         log = partition.log
-        return log.is_writable and producer_id in log.writer.producers
+        if not log.is_writable:
+            return []
+        producers = log.writer.producers
+        if len(producers) < len(block):
+            return [one for one in producers if one in block]
+        return [one for one in block if one in producers]
 
 
 def _read(path: Path) -> int:

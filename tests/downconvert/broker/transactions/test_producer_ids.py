@@ -34,6 +34,22 @@ def test_ids_that_a_log_knows_are_left_out(tmp_path: Path) -> None:
         assert [broker.producer_ids.take() for _ in range(3)] == [2, 4, 5]
 
 
+def test_taken_ids_are_searched_once_for_each_block(tmp_path: Path) -> None:
+    """Else each new producer would cost as much as there are partitions and transactional ids, and
+    other clients would wait."""
+    searches = 0
+
+    def known() -> list[int]:
+        nonlocal searches
+        searches += 1
+        return [1, BLOCK_SIZE + 1]
+
+    with writable_broker(tmp_path) as broker:
+        given = [broker.producer_ids.take(known) for _ in range(BLOCK_SIZE + 5)]
+        assert searches == 2
+        assert given == [one for one in range(BLOCK_SIZE + 7) if one not in known()]
+
+
 def test_an_append_in_progress_loses_no_producer_while_an_id_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

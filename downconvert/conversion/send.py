@@ -90,7 +90,8 @@ class LazyDownConvertSend:
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0 if held is None else held.seconds
         self._counts = Counts() if held is None else held.counts  # of the held messages
-        self._note_sent(0)  # a send of no bytes has ended
+        if not self.size:
+            self._finish()
 
     @property
     def remaining(self) -> int:

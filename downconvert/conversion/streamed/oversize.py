@@ -5,10 +5,11 @@ Not here: reading a large record (large.py), large records in compressed batches
 (large_inner.py)."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from downconvert.conversion.request import Request
 from records.batches.compressed import STEP_SIZE
-from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD
+from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD, V1
 from records.kernel import Transcoder
 from records.steps import Steps
 
@@ -16,6 +17,8 @@ from .cursors import FileCursor
 from .large import LargeMessage, MessageStart, scan_message, scan_record
 from .output import Output
 from .window import LogWindow
+
+CHANGED: Final = "entry changed while it was read"
 
 
 class Oversize:
@@ -42,8 +45,10 @@ class Oversize:
             magic = window.source[window.start + MAGIC_AT]
             if magic <= self._request.to_magic:
                 yield from self._copy(size + PREFIX.size)
-            else:
-                yield from self._message(offset, size + PREFIX.size, magic)
+            elif magic == V1:
+                yield from self._message(offset, size + PREFIX.size)
+            else:  # the kernel had found a message here
+                raise window.damaged(CHANGED)
         window.passed(window.item_size)
 
     def _copy(self, size: int) -> Iterator[int]:
@@ -74,11 +79,11 @@ class Oversize:
         if kept:
             yield from self._pieces(message)
 
-    def _message(self, offset: int, size: int, magic: int) -> Iterator[int]:
+    def _message(self, offset: int, size: int) -> Iterator[int]:
         """Converts an uncompressed v1 message for a client that reads v0."""
         window, request = self._window, self._request
-        before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
-        timestamp = MESSAGE_HEAD[magic].unpack_from(window.source, window.start)[5]
+        before_key = MESSAGE_HEAD[V1].size + SIZE_FIELD.size
+        timestamp = MESSAGE_HEAD[V1].unpack_from(window.source, window.start)[5]
         window.item_size = size
         message = yield from scan_message(
             self._cursor(),

@@ -1,13 +1,25 @@
 """Rare fields of large records and messages are read as those of small ones."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
-from records import Codec, CorruptRecordsError, MemoryRecords, Record, TimestampType, build, read
+from downconvert.conversion.streamed.oversize import CHANGED
+from records import (
+    Codec,
+    CorruptRecordsError,
+    FileRecords,
+    MemoryRecords,
+    Record,
+    TimestampType,
+    build,
+    read,
+)
 from records.codecs import compress
-from records.formats import MESSAGE_HEAD, SIZE_FIELD, V0, V1
+from records.formats import MESSAGE_HEAD, SIZE_FIELD, V0, V1, V2
+from records.steps import at_once
 from records.units import KiB, MiB
 from tests.records import examples
 
@@ -39,6 +51,22 @@ def test_any_negative_size_of_a_large_records_value_is_null(size: int, to_magic:
     null = examples.batch(examples.record(0, VALUE, None))
     for chunk_size in CHUNK_SIZES:
         assert outcome(log, to_magic, chunk_size) == outcome(null, to_magic, MiB)
+
+
+def test_another_entry_in_place_of_a_large_message_is_damage(tmp_path: Path) -> None:
+    """It is written between the step that finds the message and the one that converts it."""
+    before = b"".join(build([Record(n, 0, value=b"v" * 100)], magic=V1) for n in range(2000))
+    large, path = Record(2000, 0, value=8 * VALUE), tmp_path / "log"
+    path.write_bytes(before + build([large], magic=V1))
+    with FileRecords.open(path) as log:
+        steps = LazyDownConvertRecords.in_steps(log, V0)
+        next(steps)
+        with path.open("r+b") as file:
+            file.seek(len(before))
+            file.write(build([large], magic=V2))
+        lazy = at_once(steps)
+    assert isinstance(lazy.damage, CorruptRecordsError)
+    assert (lazy.damage.reason, lazy.damage.position) == (CHANGED, len(before))
 
 
 @pytest.mark.parametrize("last", [0x10, 0x70])

@@ -10,8 +10,8 @@ from bench.request_calls import SERVED, Calls, measure
 CALLS_MAX: Final = {
     "Fetch v11 none": 75,
     "Fetch v11 lz4": 75,
-    "Fetch v2 none": 126,
-    "Fetch v2 lz4": 126,
+    "Fetch v2 none": 120,
+    "Fetch v2 lz4": 120,
     "ApiVersions": 31,
     "Metadata": 37,
     "Heartbeat": 41,

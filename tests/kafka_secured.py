@@ -33,9 +33,8 @@ def running(version: str = kafka_server.OLD) -> Iterator[tuple[str, str]]:
     classpath = kafka_server.prepare(version)
     with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
         directory = Path(temporary)
-        server = kafka_server.KafkaServer(
-            classpath, directory, [directory / "log"], {}, kafka_server.QUICK
-        )
+        options = (*kafka_server.QUICK, *kafka_server.archived(classpath))
+        server = kafka_server.KafkaServer(classpath, directory, [directory / "log"], {}, options)
         certificate, key = self_signed(directory)
         both = directory / "both.pem"
         both.write_text(Path(key).read_text() + Path(certificate).read_text())
@@ -69,7 +68,7 @@ def authorizing(
             directory,
             [directory / "log"],
             dict(properties) | with_acls,
-            kafka_server.QUICK,
+            (*kafka_server.QUICK, *kafka_server.archived(classpath)),
         )
         login = {
             f"{_OF}plain.sasl.jaas.config": jaas,

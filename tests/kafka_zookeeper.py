@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from . import kafka_server, kafka_wire
-from .kafka_server import HOME, Node
+from .kafka_server import LOGGING, QUICK, Node
 from .ports import LOOPBACK, free_ports
 
 VERSION: Final = "2.8.2"  # the last of 2.x
@@ -23,7 +23,7 @@ _KEEPER: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 @contextmanager
 def running(version: str = VERSION) -> Iterator[int]:
     """The port of a broker that answers. KafkaError: it does not start."""
-    classpath = f"{HOME}:{kafka_server.prepare(version)}"
+    classpath = kafka_server.prepare(version)
     broker_port, keeper_port = free_ports(2)
     keeper_settings = {
         "dataDir": "zookeeper",
@@ -71,4 +71,4 @@ def _node(
         f"{name}={home / value if name in folders else value}\n" for name, value in settings.items()
     )
     file.write_text("".join(lines))
-    return Node(home, ("java", *kafka_server.QUICK, "-cp", classpath, *main, str(file)))
+    return Node(home, ("java", *LOGGING, *QUICK, "-cp", classpath, *main, str(file)))

@@ -26,6 +26,12 @@ def test_a_broker_has_the_topics_that_it_is_told_to_create(tmp_path: Path) -> No
     assert not _responses(port)
 
 
+def test_a_broker_takes_its_classes_from_the_archive() -> None:
+    with running() as kafka:
+        mapped = Path(f"/proc/{kafka.pid(0)}/maps").read_text()
+    assert "/broker.jsa" in mapped
+
+
 def test_the_other_goes_on_where_one_of_two_is_killed_and_comes_back() -> None:
     with running(nodes=2) as kafka:
         kafka.create_topic("events", replicas=2)

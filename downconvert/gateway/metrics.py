@@ -74,7 +74,7 @@ class GatewayCollector(Collector):
         yield from _limits(figures)
         yield from _by_process(figures)
         yield _counter(
-            "broker_failures", "Brokers that did not answer.", "broker", figures.failures
+            "broker_failures", "Brokers that did not respond.", "broker", figures.failures
         )
         ends = NO_ENDS | figures.ends
         yield _counter("connections_ended", "Connections that ended, by reason.", "reason", ends)

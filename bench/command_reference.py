@@ -13,6 +13,7 @@ import click
 
 from downconvert.cli.app import COMMANDS, app
 from downconvert.cli.lazy_group import LazyGroup
+from downconvert.cli.option_groups import GroupedCommand
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD: Final = """# Commands
@@ -54,18 +55,30 @@ def _described(command: click.Command, parent: click.Context, name: str) -> Iter
             yield f"Each option may also be a variable: `{context.auto_envvar_prefix}_IDLE_TIMEOUT`"
             yield "for `--idle-timeout`. Options go before variables, and these before `--config`."
             yield ""
-        options = [one for one in command.params if isinstance(one, click.Option)]
-        rows = [_row(option, context) for option in options if not option.hidden]
-        if rows:
-            yield "| option | what it does | default |"
-            yield "|---|---|---|"
-            yield from rows
-            yield ""
+        for heading, options in _sections(command, context):
+            rows = [_row(option, context) for option in options if not option.hidden]
+            if rows:
+                yield f"| {heading} | what it does | default |"
+                yield "|---|---|---|"
+                yield from rows
+                yield ""
         if isinstance(command, LazyGroup):
             for below in command.entries:
                 found = command.get_command(context, below)
                 assert found is not None
                 yield from _described(found, context, below)
+
+
+def _sections(
+    command: click.Command, context: click.Context
+) -> Iterator[tuple[str, list[click.Option]]]:
+    """The options under the headings of the command's help, without `--help`."""
+    own = set(command.params)
+    if isinstance(command, GroupedCommand):
+        for heading, options in command.sections(context):
+            yield heading, [one for one in options if one in own]
+    else:
+        yield "option", [one for one in command.params if isinstance(one, click.Option)]
 
 
 def _prose(text: str) -> Iterator[str]:

@@ -64,7 +64,7 @@ def config_option(*names: str) -> Callable[[Command], Command]:
         type=click.Path(path_type=Path),
         is_eager=True,
         callback=callback,
-        help="Settings as TOML. Options override them.",
+        help="Read settings from this TOML file, which options override.",
     )
 
 

@@ -17,6 +17,7 @@ from .config_file import read as read_file
 from .failure import CommandError
 from .gateway_flags import settings_of
 from .logs import level_of
+from .option_groups import grouped_command
 from .server_options import recode_option, shown_options
 from .values import OutputFile, Seconds
 
@@ -30,30 +31,53 @@ AT_START: Final = (
     "quiet",
     "json",
 )  # options that a file may set
+OPTION_GROUPS: Final = {
+    "Cluster": (
+        *("bootstrap", "cluster_tls", "cluster_ca", "sasl", "username", "secret_file"),
+        *("connect_timeout", "request_timeout"),
+    ),
+    "Listener": ("listen", "share_ports", "workers", "proxy_networks", "idle_timeout"),
+    "Advertised addresses": ("advertise", "advertise_without_name", "server_names", "node_ports"),
+    "TLS": ("tls_cert", "tls_key", "tls_min_version", "tls_ciphers"),
+    "Access": (
+        *("topics", "groups", "transactional_ids", "networks"),
+        *("read_only", "deny_by_default"),
+    ),
+    "Conversion": ("observe", "recode", "spool_dir"),
+    "Report of clients": ("report", "by", "html"),
+    "Process": ("config", "check", "http", "history", "audit", "verbose", "quiet", "as_json"),
+}
 
 
-@click.command(context_settings={"auto_envvar_prefix": "DOWNCONVERT_GATEWAY"})
+@click.command(
+    cls=grouped_command(OPTION_GROUPS),
+    context_settings={"auto_envvar_prefix": "DOWNCONVERT_GATEWAY"},
+)
 @config_option(*AT_START)
-@click.option("--bootstrap", metavar="HOST:PORT,…", help="Brokers of the cluster to begin with.")
 @click.option(
-    "--listen", metavar="HOST:PORT", help="Where clients connect. [default: 127.0.0.1:9092]"
+    "--bootstrap", metavar="HOST:PORT,…", help="Brokers that the gateway connects to first."
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="The address that clients connect to. [default: 127.0.0.1:9092]",
 )
 @click.option(
     "--advertise",
     metavar="HOST[:PORT]",
-    help="The address of a broker that clients get; {id} is the broker's: "
-    "broker-{id}.example.com:{9100+id}. One port for all brokers needs --tls-cert: they differ by "
-    "server name (SNI). [default: the address that the client connected to]",
+    help="The address that clients get for a broker, such as broker-{id}.example.com:{9100+id} "
+    "(one port for all brokers needs --tls-cert, for SNI). "
+    "[default: the address that the client connected to]",
 )
 @click.option(
     "--advertise-without-name",
     metavar="HOST[:PORT]",
-    help="The same, for clients that send no server name (SNI).",
+    help="The address for clients that send no server name (SNI).",
 )
 @click.option(
     "--server-names",
     metavar="NAME,…",
-    help="Accept only these names besides those of brokers. [default: any]",
+    help="Accept only these server names besides those of brokers. [default: any]",
 )
 @click.option(
     "--node-port",
@@ -62,10 +86,12 @@ AT_START: Final = (
     multiple=True,
     help="The port of a broker. [default: the listener's + 1 + ID]",
 )
-@click.option("--topics", metavar="PATTERN,…", help="Only these topics.")
-@click.option("--groups", metavar="PATTERN,…", help="Only these groups.")
-@click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
-@click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
+@click.option("--topics", metavar="PATTERN,…", help="Allow only these topics.")
+@click.option("--groups", metavar="PATTERN,…", help="Allow only these groups.")
+@click.option(
+    "--transactional-ids", metavar="PATTERN,…", help="Allow only these transactional ids."
+)
+@click.option("--networks", metavar="CIDR,…", help="Allow only clients from these networks.")
 @click.option(
     "--proxy-networks",
     metavar="CIDR,…",
@@ -80,10 +106,10 @@ AT_START: Final = (
 @click.option(
     "--observe",
     is_flag=True,
-    help="Pass everything through; only count which clients use old versions.",
+    help="Pass everything through, and only count the clients that use old versions.",
 )
-@click.option("--tls-cert", metavar="FILE", help="Certificate of the listener.")
-@click.option("--tls-key", metavar="FILE", help="The certificate's key.")
+@click.option("--tls-cert", metavar="FILE", help="The certificate of the listener.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
 @click.option(
     "--tls-min-version",
     metavar="VERSION",
@@ -92,7 +118,7 @@ AT_START: Final = (
 @click.option(
     "--tls-ciphers",
     metavar="CIPHERS",
-    help="For TLS 1.2 and older, as OpenSSL writes them. [default: safe ones]",
+    help="Ciphers of TLS 1.2 and older, as OpenSSL writes them. [default: safe ones]",
 )
 @click.option("--cluster-tls", is_flag=True, help="Speak TLS to the cluster.")
 @click.option(
@@ -101,26 +127,28 @@ AT_START: Final = (
 @click.option(
     "--sasl",
     metavar="MECHANISM",
-    help="How to authenticate to the cluster. The secret: --secret-file, or "
+    help="How to authenticate to the cluster, with the secret in --secret-file or "
     "$DOWNCONVERT_SASL_SECRET.",
 )
 @click.option("--username", metavar="NAME", help="The user for --sasl.")
 @click.option("--secret-file", metavar="FILE", help="The file with the secret for --sasl.")
 @click.option(
-    "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
+    "--spool-dir",
+    metavar="DIR",
+    help="The directory where large responses wait. [default: the system's]",
 )
 @recode_option
 @click.option(
     "--connect-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="Time until a broker is connected and has answered. [default: 10]",
+    help="Time until a broker is connected and has responded. [default: 10]",
 )
 @click.option(
     "--request-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="Time until a broker answers a request, beyond the request's own. [default: 30]",
+    help="Time until a broker responds, beyond the request's own time. [default: 30]",
 )
 @click.option(
     "--idle-timeout",
@@ -129,12 +157,14 @@ AT_START: Final = (
     help="Time until an unused connection is closed. [default: 600]",
 )
 @click.option(
-    "--share-ports", is_flag=True, help="Other gateways of this cluster may listen here, too."
+    "--share-ports",
+    is_flag=True,
+    help="Let other gateways of this cluster listen at the same ports.",
 )
 @click.option(
     "--http",
     metavar="HOST:PORT",
-    help="Serve /healthz, /readyz, /metrics, /history and /clients there.",
+    help="Serve /healthz, /readyz, /metrics, /history and /clients at this address.",
 )
 @click.option(
     "--workers",
@@ -147,13 +177,13 @@ AT_START: Final = (
     "--history",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep the last times of old versions there, across restarts.",
+    help="Keep the last times of old versions in this file, across restarts.",
 )
 @click.option(
     "--audit",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Append logins, refusals and changes by clients there, as JSON lines.",
+    help="Append logins, refusals and changes by clients to this file, as JSON lines.",
 )
 @shown_options
 @click.option(
@@ -165,8 +195,8 @@ AT_START: Final = (
 @click.option(
     "--by",
     type=click.Choice(("principal", "rule", "prefix", "cluster", "topic")),
-    help="With --report: group the clients by principal, rule, prefix of the client id, or "
-    "cluster. topic: when a topic needed the gateway last (without --html).",
+    help="With --report: group the clients, or list when each topic last needed the gateway "
+    "(topic, without --html).",
 )
 @click.option(
     "--html",
@@ -191,15 +221,15 @@ def gateway(
 ) -> None:
     """Stand in front of a Kafka cluster, and serve old and new clients.
 
-    Kafka 4 removed the request versions of clients older than 0.11. Through a gateway these clients
-    continue to consume and produce, in groups too. All requests that the cluster understands pass
-    through unchanged. Each broker gets its own port after the first one.
-
     \b
     downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
     downconvert gateway --config gateway.toml --http 127.0.0.1:9100
     downconvert gateway --config gateway.toml --check
     downconvert gateway --report http://127.0.0.1:9100 --html old-clients.html
+
+    Kafka 4 removed the request versions of clients older than 0.11. Through a gateway these clients
+    continue to consume and produce, in groups too. All requests that the cluster understands pass
+    through unchanged. Each broker gets its own port after the first one.
 
     SIGHUP reads the file again for later connections. SIGTERM lets current requests end."""
     if report:

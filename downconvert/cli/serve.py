@@ -28,6 +28,7 @@ from .config_file import ConfigFile, config_option, read
 from .failure import CommandError, need_directory
 from .logs import level_of, show_logs
 from .open_files import allow_files
+from .option_groups import grouped_command
 from .serve_guard import GuardFiles
 from .serve_options import TOPIC_CONFIG, grouped
 from .server_options import ADDRESS, PORT_MAX, recode_option, shown_options
@@ -38,9 +39,25 @@ from .values import SIZE, Seconds
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
 LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage")
+OPTION_GROUPS: Final = {
+    "Log directory": ("writable", "follow", "uncommitted"),
+    "Topics": ("topic_configs", "auto_create_topics", "default_partitions"),
+    "Listener": (
+        *("listen", "advertise"),
+        *("max_connections", "max_connections_per_address", "idle_timeout"),
+    ),
+    "Security": ("tls_cert", "tls_key", "sasl_users", "access"),
+    "Conversion": ("recode", "converting_threads"),
+    "Groups": ("offsets_partitions", "offsets_retention", "rebalance_delay"),
+    "Retention and compaction": ("cleanup", "cleanup_interval", "cleaner_rate"),
+    "Process": ("config", "check", "threads", "metrics_port", "verbose", "quiet", "as_json"),
+}
 
 
-@click.command(context_settings={"auto_envvar_prefix": "DOWNCONVERT_SERVE"})
+@click.command(
+    cls=grouped_command(OPTION_GROUPS),
+    context_settings={"auto_envvar_prefix": "DOWNCONVERT_SERVE"},
+)
 @config_option()
 @click.argument("directory", metavar="LOGDIR", type=click.Path(path_type=Path))
 @click.option(
@@ -48,15 +65,17 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="HOST:PORT",
     default=DEFAULT_ADDRESS,
     callback=ADDRESS,
-    help="Where clients connect. Port 0 means any free port.",
+    help="The address that clients connect to, where port 0 is any free port.",
 )
 @click.option(
     "--advertise",
     metavar="HOST:PORT",
     callback=ADDRESS,
-    help="The address that clients get.  [default: the one each connected to]",
+    help="The address that clients get in metadata.  [default: the one each connected to]",
 )
-@click.option("--writable", is_flag=True, help="Let clients produce, and change topics.")
+@click.option(
+    "--writable", is_flag=True, help="Let clients produce, create topics and change them."
+)
 @click.option(
     "--auto-create-topics",
     is_flag=True,
@@ -69,9 +88,13 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     default=BrokerConfig().num_partitions,
     help="With --writable: partitions of topics that are created without a number.",
 )
-@click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
 @click.option(
-    "--uncommitted", is_flag=True, help="With --follow: show records beyond its high watermark."
+    "--follow", is_flag=True, help="Serve what LOGDIR's own broker commits while it runs."
+)
+@click.option(
+    "--uncommitted",
+    is_flag=True,
+    help="With --follow: serve records beyond the high watermark, too.",
 )
 @recode_option
 @click.option(
@@ -80,42 +103,42 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="TOPIC:KEY=VALUE",
     multiple=True,
     callback=TOPIC_CONFIG,
-    help="A topic's setting, such as events:message.downconversion.enable=false.",
+    help="Set a topic's configuration, such as events:message.downconversion.enable=false.",
 )
 @click.option(
     "--tls-cert",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Speak TLS, with these certificates (PEM).",
+    help="Speak TLS with these certificates (PEM).",
 )
 @click.option(
     "--tls-key",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The certificates' key.  [default: it is in --tls-cert]",
+    help="The key of the certificates.  [default: it is in --tls-cert]",
 )
 @click.option(
     "--sasl-users",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Accept only these users, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
+    help="Accept only these users, by PLAIN or SCRAM (one line NAME:PASSWORD for each).",
 )
 @click.option(
     "--access",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Who may do what, as TOML: users, certificates, networks, and rules for them.",
+    help="Apply the rules of this TOML file to users, certificates and networks.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, PORT_MAX),
-    help="Serve /metrics for Prometheus there, on --listen's host.",
+    help="Serve /metrics for Prometheus at this port of --listen's host.",
 )
 @click.option(
     "--offsets-partitions",
     metavar="N",
     type=click.IntRange(1, PARTITIONS_MAX),
-    help="How many partitions __consumer_offsets has, here and on the cluster's other brokers.  "
+    help="Partitions of __consumer_offsets, the same on all brokers of the cluster.  "
     "[default: those in LOGDIR; 50 or more if some are missing there]",
 )
 @click.option(
@@ -130,7 +153,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="SECONDS",
     type=Seconds(0, 3600),
     default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
-    help="How long the first member of a group waits for others.",
+    help="Time that the first member of a group waits for others.",
 )
 @click.option(
     "--cleanup/--no-cleanup",
@@ -213,10 +236,6 @@ def serve(
 ) -> None:
     """Serve LOGDIR to Kafka clients of every version since 0.8.
 
-    LOGDIR is a broker's log directory, or a copy of one. Its subdirectories are the partitions. Old
-    consumers get the format that they read, converted while it is sent. Nothing is written without
-    --writable. With it, the directory's own broker must be stopped.
-
     \b
     downconvert serve /var/kafka
     downconvert serve /var/kafka --listen 0.0.0.0:9092 --advertise logs.example.org:9092
@@ -226,6 +245,10 @@ def serve(
     downconvert serve /var/kafka --access access.toml
     downconvert serve --config serve.toml
     downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
+
+    LOGDIR is a broker's log directory, or a copy of one. Its subdirectories are the partitions. Old
+    consumers get the format that they read, converted while it is sent. Nothing is written without
+    --writable. With it, the directory's own broker must be stopped.
 
     Ctrl-C or SIGTERM ends it after current responses are finished. SIGHUP reads users, rules and
     certificates again for later connections, and names the options of --config that need a restart.

@@ -56,16 +56,19 @@ recode_option: Final = click.option(
     metavar="RULE",
     multiple=True,
     callback=RECODE,
-    help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
+    help="Use another codec for old clients, such as lz4=gzip:magic0 or "
+    "topic=logs-*,client=sarama*,lz4=none.",
 )
 SHOWN: Final = (
-    click.option("-v", "--verbose", is_flag=True, help="Log each request, too."),
+    click.option("-v", "--verbose", is_flag=True, help="Log each request as well."),
     click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only."),
-    click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines."),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Print the ready line and the log as JSON lines."
+    ),
     click.option(
         "--check",
         is_flag=True,
-        help="Print what the settings mean, rule by rule, and end. A wrong setting ends with 2.",
+        help="Print what the settings mean, rule by rule, and end (exit code 2: one is wrong).",
     ),
 )
 

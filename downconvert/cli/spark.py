@@ -47,13 +47,13 @@ JOBS: Final = {
 def spark() -> None:
     """Jobs over log directories that are too large for one core, or for one machine.
 
-    Without --master they run on all cores of this machine, and need only Java. DIRs are log
-    directories of brokers, directories of partitions, or directories that contain several of these.
-    They may be copies, backups, or mounted.
-
     \b
     downconvert spark audit /var/kafka --report audit.html
     downconvert spark convert --to-magic 2 /backup/broker-1 /mnt/upgraded
     downconvert spark audit --master spark://host:7077 /mnt/kafka
     spark-submit .../downconvert/__main__.py spark audit /mnt/kafka
+
+    Without --master they run on all cores of this machine, and need only Java. DIRs are log
+    directories of brokers, directories of partitions, or directories that contain several of these.
+    They may be copies, backups, or mounted.
     """

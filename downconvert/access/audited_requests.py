@@ -24,8 +24,8 @@ DEFAULT: Final = "(default)"  # a quota of clients that have none of their own
 def requested(api: str, version: int, frame: memoryview, size: int) -> list[Outcome]:
     """The resources that a request names, at most NAMED_MAX. `api`: the API's name. `frame`: the
     request without its length. `size`: of its header, without tagged fields. Returns an empty list
-    if the API or version is not known, or if the request is malformed: the cluster then answers
-    it."""
+    if the API or version is not known, or if the request is malformed. The cluster then
+    responds."""
     named = NAMED.get(api)
     if named is None:
         return []

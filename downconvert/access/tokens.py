@@ -157,12 +157,11 @@ class Tokens:
 
 
 def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
-    """The object to use after settings have been read again. Equal settings: the former object,
-    which reads its keys again. Other settings: the latter, which is started, and the former is
-    stopped.
+    """Returns the object to use after settings have been read again, and starts or stops the
+    objects as needed. If the settings are equal, it is the old object, which reads its keys again.
 
-    If only the conditions differ, both objects use the former's keys. When tokens of connected
-    clients expire, these log in again by the former conditions."""
+    If only the conditions differ, the new object uses the old one's keys. Connected clients whose
+    tokens expire log in again by the old conditions."""
     if former is not None and latter is not None and _have_same_keys(former, latter):
         former.renew()
         latter.source = former.source

@@ -1,4 +1,4 @@
-"""Converted bytes that stay in memory until they are sent to all clients that want them.
+"""Converted bytes that stay in memory until they are sent to all clients that request them.
 
 The bytes of all conversions share one budget, because a slow client may hold its bytes for long.
 

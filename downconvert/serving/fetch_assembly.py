@@ -81,8 +81,8 @@ def first_visible(records: Records, offset: int, *, wants_markers: bool) -> Firs
 
     Compaction may remove a batch's last records, but keeps its last offset. Sarama before 1.39 and
     kafkajs 1 continue after the last record that they saw, and would get the same batch for ever.
-    kafkajs
-    1.8 does so also if a segment ends with a marker. Raises RecordsError if a header is damaged."""
+    kafkajs 1.8
+    does so also if a segment ends with a marker. Raises RecordsError if a header is damaged."""
     end, looked_at = None, 0
     for header in records.batches():
         looked_at += 1

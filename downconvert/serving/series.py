@@ -40,7 +40,8 @@ class BoundedLabels:
         self._known: set[tuple[str, ...]] = set()
 
     def of(self, *labels: str) -> tuple[str, ...]:
-        """The same labels, or as many labels that stand for all others."""
+        """Returns these labels if they have a series of their own. Otherwise returns the labels of
+        the series that all others share."""
         if labels in self._known:
             return labels
         with self._lock:

@@ -4,9 +4,9 @@ Any thread may call it, for several connections at a time. It neither waits nor 
 is an argument, in seconds since the epoch, from a clock that never goes back. Files on disk get the
 time of day instead (time_of_day.py).
 
-An exchange belongs to one owner until `finished`. The owner may be passed in with the request; its
-thread then calls `run_due` and `run_turn`. Otherwise it is the thread that passed the request in;
-that thread calls `complete_due` and `tick`.
+An exchange belongs to one owner until `finished`. If the owner is passed in with the
+request, its thread calls `run_due` and `run_turn`. Otherwise the thread that passed the request in
+is the owner, and calls `complete_due` and `tick`.
 
 Not here: state that requests share (state.py), sockets (server.py), the handlers of requests (a
 file each, listed in handlers/apis.py)."""

@@ -34,7 +34,7 @@ from .operating.request_counts import RequestRow
 from .owner import Owner, Step
 
 LOG: Final = log_of(__name__)
-# Called with the bytes of a response and the time; returns the seconds of throttling.
+# Called with the bytes of a response and the time. Returns the seconds of throttling.
 Quota: TypeAlias = Callable[[int, float], float]
 NO_ERRORS: Final[Mapping[int, int]] = MappingProxyType({})
 

@@ -154,7 +154,7 @@ class InternalTopic:
             LOG.warning("%s-%d can be written again", self.name, index)
         return NONE, appended.base_offset
 
-    # --- how
+    # --- details
 
     def _failed(self, index: int, error: ApiError | OSError | StorageError) -> ErrorCode:
         if not isinstance(error, ApiError):

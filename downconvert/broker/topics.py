@@ -205,7 +205,7 @@ class Topics(Mapping[str, Topic]):
         before = self.by_name[name].partitions if name in self.by_name else {}
         self._found(name, before | {one.partition: self._open(one) for one in made})
 
-    # --- how
+    # --- details
 
     def _found(self, name: str, partitions: dict[int, Partition]) -> None:
         """Notes the partitions of a topic."""

@@ -107,7 +107,7 @@ class SharedRange:
 def take(
     cache: ConversionCache, records: FileRecords, asker: Asker, *, is_tail: bool
 ) -> SharedRange:
-    """Takes the first chunks of a range, which begins with the batch that contains the asker's
+    """Takes the first chunks of a range, which begins with the batch that contains the fetch
     offset.
 
     `is_tail`: the log ends the range, and not the client's limit of bytes. Does at most one turn of

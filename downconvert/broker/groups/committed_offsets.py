@@ -31,7 +31,7 @@ class CommittedOffsets:
     def __contains__(self, group_id: str) -> bool:
         return group_id in self._counted or group_id in self._open
 
-    # --- what there is
+    # --- contents
 
     def ids(self) -> set[str]:
         """Groups with committed or pending offsets."""
@@ -111,7 +111,7 @@ class CommittedOffsets:
                 if before is None or before.position < placed.position:
                     counted[partition] = placed
 
-    # --- how
+    # --- details
 
     def _take_back(self, group_id: str, partition: Partition, producer: Producer) -> None:
         groups = self._pending.get(producer, {})

@@ -248,7 +248,7 @@ class Groups:
                 group.kill()
             return code
 
-    # --- how
+    # --- details
 
     def _check(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         if not (group_id or may_be_empty):

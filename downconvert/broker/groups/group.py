@@ -176,7 +176,7 @@ class Group(Rebalance):
         responses, self.outbox = self.outbox, []
         return responses
 
-    # --- how
+    # --- details
 
     def _check_identity(self, identity: MemberIdentity) -> ErrorCode:
         if self.state is DEAD:

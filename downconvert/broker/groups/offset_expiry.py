@@ -1,9 +1,9 @@
 """Finds the committed offsets of a group that have expired [KIP-211, GroupMetadata].
 
-When retention begins depends on the group. Without members: when the last member left. With
-consumers, for topics that no member reads: at the commit. For consumers without group management:
-at the commit. Old clients may set an expiry time in the commit; the offset is then kept until that
-time.
+In a group without members, retention begins when the last member left. In a group of consumers, it
+begins at the commit, and only for topics that no member reads. For consumers without group
+management, it begins at the commit. If an old client set an expiry time in the commit, the offset
+is kept until then.
 
 Not here: removing them (coordinator.py)."""
 

@@ -174,7 +174,7 @@ class Offsets:
             self._drop(keys)
         return {key.group_id for key in keys}
 
-    # --- how
+    # --- details
 
     def _write_tombstones(self, keys: list[RecordKey], now: float) -> ErrorCode:
         code = NONE

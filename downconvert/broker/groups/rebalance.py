@@ -84,7 +84,7 @@ class Rebalance:
 
     def next_deadline(self, member_id: str | None = None) -> float | None:
         """The latest time to call `advance`, in seconds; None: nothing waits. `member_id`: the end
-        of this member's session instead; None: there is none, or it waits for an answer."""
+        of this member's session instead; None: there is none, or it waits for a response."""
         if member_id is not None:
             member = self.members.by_id.get(member_id)
             return None if member is None else member.deadline

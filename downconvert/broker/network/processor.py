@@ -75,7 +75,7 @@ class Processor:
     # --- reading and handling
 
     def read_one(self, connection: Connection) -> None:
-        """Reads, and responses a request that can be answered at once."""
+        """Reads a request, and answers it if that can be done at once."""
         self.served.guarded(connection, self.serve)
         self.send_some()
 

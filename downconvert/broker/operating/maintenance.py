@@ -110,7 +110,7 @@ class Maintenance:
         for metric in self._metrics:  # another process may take over these logs
             self._broker.metrics.registry.unregister(metric)
 
-    # --- how
+    # --- details
 
     @property
     def _interval(self) -> float:

@@ -24,8 +24,8 @@ class Tally(Collector):
     def __init__(self, name: str, what: str, labels: tuple[str, ...], into: CollectorRegistry):
         self._family = name, what, None, labels
         # By thread: counts by labels. A thread that counts many events at once may add to its own
-        # counts. The system may reuse the ident of an ended thread; the new thread then continues
-        # the old counts.
+        # counts. If the system reuses the ident of an ended thread, the new thread continues the
+        # old counts.
         self.by_thread: defaultdict[int, dict[Labels, float]] = defaultdict(dict)
         into.register(self)
 

@@ -243,7 +243,7 @@ class Transactions:
                     del self._kept[one.transactional_id]
                     LOG.info("transactional id %s has expired", _short(one))
 
-    # --- how
+    # --- details
 
     def _check_begin(self, transactional_id: str, timeout_ms: int) -> None:
         if not transactional_id:

@@ -34,8 +34,8 @@ from .upstream import CORRELATION, LENGTH, Upstream
 class Translation:
     """The translation of one request. `exchange`: begins the exchange, with the session's state at
     the request's arrival. `whole`: the request, with its length. `started`: the arrival time.
-    `repeated`: saved results of such requests, if any; then the exchange begins only if they do not
-    suffice.
+    `repeated`: saved results of such requests, if any. If they suffice, the exchange does not
+    begin.
 
     `steps`: the exchange. `step`: the last value that it yielded or returned. `correlation_id`: of
     the current request to the cluster. `answered`: the client's response, if it needed no

@@ -206,7 +206,7 @@ class Session:
         return is_known and not self.identity.has_fetch_rate
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """Responses the ApiVersions of an unidentified client, from the last response of any
+        """Answers the ApiVersions of an unidentified client, from the last response of any
         broker."""
         if self.shared.topology.api_versions is None:
             return HangUp("the cluster has not yet said what it serves")
@@ -338,7 +338,8 @@ class Session:
     # --- requests that are refused
 
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
-        """Responses the produce of a read-only client with an error. Hangs up otherwise."""
+        """Answers a produce of a read-only client with an error. Any other request ends
+        the connection."""
         if header.api is ApiKey.Produce and self.identity.access.is_read_only:
             body = yield from self._body(header, frame, size)
             return self._refused(header, body, permissions.refused_writes(body))

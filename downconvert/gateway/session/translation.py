@@ -36,8 +36,8 @@ def _list_offsets_v0(body: Message, to_version: int) -> Asking:
     """v0 asks for the base offsets of segments, which no later version returns.
 
     Here the response has the log's end and start. For a timestamp it has the offset of the first
-    record that is not older, or the log's end without one. That is at or after the segment's base
-    offset, so a client misses only records that are older than its timestamp."""
+    record that is not older, or the log's end if there is none. That is at or after the segment's
+    base offset, so a client misses only records that are older than its timestamp."""
     response = yield Ask(ApiKey.ListOffsets, to_version, body)
     firsts = [one for topic in response.topics for one in topic.partitions]
     starts = yield Ask(ApiKey.ListOffsets, to_version, _at(EARLIEST, body))

@@ -4,7 +4,7 @@ Batches are converted independently, so a range may be cut between any two of th
 measured, and buffered or sent, by itself. Two kinds of ranges are not cut:
 
 - Ranges from which aborted transactions are removed, because a later marker says where a
-transaction ends.
+  transaction ends.
 - Ranges whose size is known without compressing them. They are planned in steps, several of them a
   turn. One send for the whole range takes less memory while a slow client reads, and nothing may
   follow a range that ends before its records do.

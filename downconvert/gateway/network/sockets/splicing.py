@@ -41,7 +41,7 @@ class Splice:
 
     Callbacks of the event loop move the bytes, because a task would handle each piece one turn of
     the loop later. `patience`: for source and target, the seconds without a byte after which it has
-    failed; None: no limit. `ended`: done when nothing more is moved; the files may then be closed.
+    failed; None: no limit. `ended`: done when nothing more is moved. The files may then be closed.
     The owner of either connection may set it when that connection has ended. `failure`: the error
     that ended the transfer, until `run` raises it."""
 

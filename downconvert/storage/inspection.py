@@ -91,7 +91,7 @@ SUMS: Final = (
     "aborted_records",
 )
 OTHERS: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX, Kind.SNAPSHOT)
-BLOCK_SIZE: Final = 512  # bytes; the unit of stat, whatever the disk's blocks are
+BLOCK_SIZE: Final = 512  # bytes: the unit of st_blocks, for all block sizes of disks
 
 
 def inspect_log(log: Log, *, deep: bool = False) -> Inspection:

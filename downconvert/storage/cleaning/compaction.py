@@ -6,7 +6,7 @@
   was cleaned up to them and the segment has not changed for `delete.retention.ms` since.
 * A transaction marker stays while data of that transaction is left, and then until its horizon.
 * The last batch of an active producer stays, even without records, because the broker needs its
-sequence number. If the producer has no other batch, its transaction marker stays.
+  sequence number. If the producer has no other batch, its transaction marker stays.
 
 Offsets stay the same. Batches that lose no record are copied. The others keep their base and last
 offset, codec and producer."""

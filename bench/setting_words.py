@@ -6,8 +6,8 @@ from typing import Final
 
 LISTENER: Final = {
     "bootstrap": "The cluster's brokers: a list of HOST:PORT.",
-    "listen": "Where clients bootstrap: HOST:PORT.",
-    "advertise": "What clients are told to connect to ([how](gateway-names.md)).",
+    "listen": "The address that clients bootstrap from: HOST:PORT.",
+    "advertise": "The address that clients connect to ([how](gateway-names.md)).",
     "advertise_without_name": "The same, for clients that send no server name.",
     "server_names": "The server names that clients may ask for besides the brokers' names.",
     "proxy_networks": "Load balancers, whose connections begin with a header of the PROXY "
@@ -20,16 +20,16 @@ LISTENER: Final = {
     "tls_min_version": "The oldest TLS that clients may speak: 1.2 by default. 1.0 is not safe.",
     "tls_ciphers": "Ciphers of TLS 1.2 and older, as OpenSSL writes them.",
     "observe": "Pass everything through, and only count requests.",
-    "refresh_seconds": "The time between two looks at which brokers there are.",
-    "spool_dir": "Where large responses go that do not fit in memory.",
+    "refresh_seconds": "The time between two requests for the cluster's brokers.",
+    "spool_dir": "The directory for large responses that do not fit in memory.",
     "recode": "For all old clients: which codec replaces another, or `refuse`.",
     "isolation": "`read_committed`: old clients do not get aborted records.",
 }
 AT_START: Final = {
     "http": "HOST:PORT of the pages for health, metrics and the report.",
     "workers": "Processes behind the same ports.",
-    "audit": "A file to which lines of JSON are appended: logins, refusals, and what was changed.",
-    "history": "Where the dates are kept when old versions were seen last.",
+    "audit": "The file for logins, refusals and changes, as lines of JSON.",
+    "history": "The file with the dates when old versions were seen last.",
     "verbose": "A log line for each request.",
     "quiet": "Warnings and errors only.",
     "json": "Output and log as JSON lines.",
@@ -65,7 +65,7 @@ LIMITS: Final = {
     "idle_timeout": "A connection without a request, or a client that takes nothing of its "
     "response. Kafka's `connections.max.idle.ms`.",
     "receive_timeout": "From the first to the last byte of a client's request.",
-    "connect_timeout": "A broker: to be connected, authenticated, and to answer a first question. "
+    "connect_timeout": "A broker: to be connected, authenticated, and to respond to a first request. "
     "Kafka's `socket.connection.setup.timeout.ms`.",
     "request_timeout": "A broker's response to begin, and each pause in it. Kafka's "
     "`request.timeout.ms`. The wait that a request itself asks for is added, half an hour at most.",
@@ -110,7 +110,7 @@ RULE: Final = {
     "follower_ids": "Broker ids with which these clients may fetch. `serve` only.",
 }
 TOPICS: Final = {
-    "cleanup.policy": "`delete`, `compact`, or both: what happens to old records.",
+    "cleanup.policy": "`delete`, `compact`, or both.",
     "compression.gzip.level": "For batches that the broker compresses.",
     "compression.lz4.level": "For batches that the broker compresses.",
     "compression.zstd.level": "For batches that the broker compresses.",

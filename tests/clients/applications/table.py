@@ -17,8 +17,9 @@ COLUMNS: Final = 110
 
 _HEAD: Final = f"""# Applications
 
-Which applications with an embedded Kafka client work with Kafka {kafka_server.OLD}, with
-Kafka {NEW}, and with the gateway in front of Kafka {NEW}. If a client broke, see
+This page says which applications with an embedded Kafka client work with Kafka
+{kafka_server.OLD}, with Kafka {NEW}, and with the gateway in front of Kafka {NEW}.
+If a client broke, see
 [what to do](kafka-4-broke-my-client.md). [Old clients](old-clients.md) has libraries by
 themselves.
 

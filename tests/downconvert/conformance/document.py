@@ -47,9 +47,8 @@ The user needs the rights to create, write, read and delete topics named `confor
 transactional ids named so.
 
 Compacted topics are written first and read last, after the broker's cleaner has run. The result
-names
-the topics that were left out: compacted ones, if the cleaner has not run within a minute, and those
-in old formats, if the broker only writes v2. The test writes no trimmed logs, no logs in which a
+names the topics that were left out: compacted ones, if the cleaner has not run within a minute, and
+those in old formats, if the broker only writes v2. The test writes no trimmed logs, no logs in which a
 newer format follows an older one, and no transactions if the broker has none.
 
 """

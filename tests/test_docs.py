@@ -172,3 +172,16 @@ def test_a_file_that_a_document_names_is_there(path: Path) -> None:
     if path.name != "CHANGELOG.md":  # which is about older trees
         for name in FILES.findall(path.read_text()):
             assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda path: path.name
+)
+def test_no_line_begins_with_a_number_that_would_make_it_a_list_item(path: Path) -> None:
+    """A sentence that is wrapped before `15. ` is shown as two items."""
+    last = 0
+    for line in path.read_text().splitlines():
+        found = re.match(r"\s*(\d+)[.)] ", line)
+        if found is not None:
+            assert int(found[1]) in (1, last + 1), line
+            last = int(found[1])

@@ -58,8 +58,8 @@ def _described(command: click.Command, parent: click.Context, name: str) -> Iter
         for heading, options in _sections(command, context):
             rows = [_row(option, context) for option in options if not option.hidden]
             if rows:
-                yield f"| {heading} | what it does | default |"
-                yield "|---|---|---|"
+                yield f"| {heading} | what it does |"
+                yield "|---|---|"
                 yield from rows
                 yield ""
         if isinstance(command, LazyGroup):
@@ -97,7 +97,8 @@ def _row(option: click.Option, context: click.Context) -> str:
     help_text, _, default = (option.help or "").partition("[default: ")
     default, _, rest = default.partition("]")
     default = default or str(record.get("default", ""))
-    cells = (names, f"{help_text.strip()}{rest}", f"`{default}`" if default else "")
+    text = f"{help_text.strip()}{rest}" + (f" Default: `{default}`." if default else "")
+    cells = (names, text)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -65,7 +65,7 @@ LIMITS: Final = {
     "idle_timeout": "A connection without a request, or a client that takes nothing of its "
     "response. Kafka's `connections.max.idle.ms`.",
     "receive_timeout": "From the first to the last byte of a client's request.",
-    "connect_timeout": "A broker: to be connected, authenticated, and to respond to a first request. "
+    "connect_timeout": "A broker: to be connected, authenticated, and to respond once. "
     "Kafka's `socket.connection.setup.timeout.ms`.",
     "request_timeout": "A broker's response to begin, and each pause in it. Kafka's "
     "`request.timeout.ms`. The wait that a request itself asks for is added, half an hour at most.",

@@ -1,44 +1,27 @@
 """`downconvert serve`: serves a log directory as a broker, for clients of every age.
 
-Not here: the broker and its server (broker), parsing the options' texts (serve_options.py)."""
+Not here: running the broker (serve_run.py), the meaning of the options (serve_options.py)."""
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.table import Table
 
-from downconvert.access.tokens import keep
-from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker import BrokerConfig
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
-from downconvert.broker.operating.following import Following
-from downconvert.broker.operating.metrics_server import MetricsServer
-from downconvert.broker.server import Server
-from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 from downconvert.serving.limits import Limits
-from downconvert.serving.system_errors import words_of
-from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
 from .config_file import ConfigFile, config_option, read
 from .failure import CommandError, need_directory
-from .logs import level_of, show_logs
-from .open_files import allow_files
 from .option_groups import grouped_command
 from .serve_guard import GuardFiles
-from .serve_options import TOPIC_CONFIG, grouped
+from .serve_options import TOPIC_CONFIG
+from .serve_run import run
 from .server_options import ADDRESS, PORT_MAX, recode_option, shown_options
-from .signals import AGAIN, Signals
-from .terminal import name_the_backend, notices
 from .values import SIZE, Seconds
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
-TOPICS_SHOWN_MAX: Final = 20
-LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage")
 OPTION_GROUPS: Final = {
     "Log directory": ("writable", "follow", "uncommitted"),
     "Topics": ("topic_configs", "auto_create_topics", "default_partitions"),
@@ -201,39 +184,7 @@ OPTION_GROUPS: Final = {
     help="Time until an unused connection is closed.",
 )
 @shown_options
-def serve(
-    config: Path | None,
-    directory: Path,
-    listen: tuple[str, int],
-    advertise: tuple[str, int] | None,
-    writable: bool,
-    auto_create_topics: bool,
-    default_partitions: int,
-    follow: bool,
-    uncommitted: bool,
-    recode: Sequence[RecodeRule],
-    topic_configs: Sequence[tuple[str, str, str]],
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    sasl_users: Path | None,
-    access: Path | None,
-    metrics_port: int | None,
-    offsets_partitions: int | None,
-    offsets_retention: int,
-    rebalance_delay: float,
-    cleanup: bool,
-    cleanup_interval: float,
-    cleaner_rate: int,
-    threads: int,
-    converting_threads: int,
-    max_connections: int,
-    max_connections_per_address: int,
-    idle_timeout: float,
-    verbose: bool,
-    quiet: bool,
-    as_json: bool,
-    check: bool,
-) -> None:
+def serve(config: Path | None, directory: Path, check: bool, **options: Any) -> None:
     """Serve LOGDIR to Kafka clients of every version since 0.8.
 
     \b
@@ -254,134 +205,22 @@ def serve(
     certificates again for later connections, and names the options of --config that need a restart.
     """
     need_directory(directory)
-    if writable and follow:
+    if options["writable"] and options["follow"]:
         raise CommandError(
             "--follow is for a directory that another broker writes to: leave --writable out"
         )
-    if auto_create_topics and not writable:
+    if options["auto_create_topics"] and not options["writable"]:
         raise CommandError("--auto-create-topics makes topics: say --writable, too")
     context = click.get_current_context()
 
     def read_again() -> ConfigFile:
         return ConfigFile() if config is None else read(context, config)
 
-    files = GuardFiles(access, sasl_users, tls_cert, tls_key, read_again)
-    guard, tls = files.read()
+    access, users = options["access"], options["sasl_users"]
+    files = GuardFiles(access, users, options["tls_cert"], options["tls_key"], read_again)
     if check:
         from .serve_check import show
 
-        show(context, guard, as_json=as_json)
+        show(context, files.read()[0], as_json=options["as_json"])
         return
-    name_the_backend()
-    context.call_on_close(
-        show_logs(LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
-    )
-    allow_files()
-    broker_config = BrokerConfig(
-        is_writable=writable,
-        recode_rules=(*recode, *DEFAULT_RULES),
-        topics=grouped(topic_configs),
-        offsets_topic_num_partitions=offsets_partitions,
-        offsets_retention_minutes=offsets_retention,
-        group_initial_rebalance_delay_ms=round(rebalance_delay * 1000),
-        auto_create_topics=auto_create_topics,
-        num_partitions=default_partitions,
-        cleans_up=cleanup,
-        log_retention_check_interval_ms=int(cleanup_interval * 1000),
-        log_cleaner_io_max_bytes_per_second=max(1, cleaner_rate),
-    )
-    limits = Limits(
-        connections=max_connections,
-        connections_per_address=max_connections_per_address,
-        idle=idle_timeout,
-    )
-    with ExitStack() as stack:
-        broker = Broker(stack.enter_context(_opened(directory, writable=writable)), broker_config)
-        broker.guard = guard
-        if guard.identities.tokens is not None:
-            guard.identities.tokens.start()
-        stack.callback(lambda: keep(broker.guard.identities.tokens, None))
-        following = Following(broker, beyond_high_watermark=uncommitted) if follow else None
-        if following is not None:
-            following.refresh(0.0)
-        server = Server(
-            broker,
-            listen,
-            advertise=advertise,
-            limits=limits,
-            tls=tls,
-            network_threads=threads,
-            converting_threads=converting_threads,
-            on_tick=None if following is None else following.refresh,
-        )
-        with _listening(*listen, "--listen"):
-            stack.enter_context(server)
-        ready: dict[str, Any] = {"ready": True, "host": server.address[0]}
-        ready["port"] = server.address[1]
-        if metrics_port is not None:
-            with _listening(listen[0], metrics_port, "--metrics-port"):
-                metrics = stack.enter_context(MetricsServer(server, listen[0], metrics_port))
-            ready["metricsPort"] = metrics.address[1]
-        signals = stack.enter_context(Signals())
-        _announce(broker, ready, as_json=as_json)
-        while signals.wait() == {AGAIN}:
-            files.read_again(server)
-
-
-def _opened(directory: Path, *, writable: bool) -> LogDir:
-    try:
-        return LogDir.open(directory, writable=writable)
-    except LogInUseError as error:
-        raise CommandError(
-            f"{error}; to read what it writes, say --follow and leave --writable out"
-        ) from None
-
-
-@contextmanager
-def _listening(host: str, port: int, option: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CommandError(
-            f"cannot listen at {host}:{port}: {words_of(error)}; choose another with {option}, "
-            "or port 0 for any that is free"
-        ) from None
-
-
-def _announce(broker: Broker, ready: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(ready))
-    else:
-        _show_topics(broker)
-        where = f"{ready['host']}:{ready['port']}"
-        if "metricsPort" in ready:
-            where += f", metrics are at http://{ready['host']}:{ready['metricsPort']}/metrics"
-        click.echo(f"ready: clients connect to {where}; Ctrl-C ends it")
-    sys.stdout.flush()
-
-
-def _show_topics(broker: Broker) -> None:
-    """Prints the topics, as many as fit a screen."""
-    if not broker.topics:
-        notices().print("there are no topics in this directory", style="yellow")
-        return
-    table = Table("topic", "partitions", "records up to", "bytes", box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    topics = list(broker.topics.values())
-    for topic in topics[:TOPICS_SHOWN_MAX]:
-        partitions = topic.partitions.values()
-        table.add_row(
-            topic.name,
-            f"{len(partitions):,}",
-            f"{sum(partition.high_watermark for partition in partitions):,}",
-            format_size(sum(_size(partition.log) for partition in partitions)),
-        )
-    notices().print(table)
-    if len(topics) > TOPICS_SHOWN_MAX:
-        notices().print(f"and {len(topics) - TOPICS_SHOWN_MAX:,} more topics")
-
-
-def _size(log: Log) -> int:
-    """Bytes."""
-    return sum(log.end_of(segment) for segment in log.segments)
+    run(directory, files, options)

@@ -1,25 +1,24 @@
 """`downconvert gateway`: serves old clients in front of a cluster that no longer accepts their
 requests.
 
-Not here: the gateway (gateway), running it (gateway_run.py), the report of old clients
-(gateway_report.py)."""
+Not here: the gateway (gateway), its configuration (gateway_configs.py), running it
+(gateway_run.py), the report of old clients (gateway_report.py)."""
 
-import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from .config_file import ConfigFile, config_file, config_option
+from .config_file import config_file, config_option
 from .config_file import read as read_file
-from .failure import CommandError
-from .gateway_flags import settings_of
 from .logs import level_of
 from .option_groups import grouped_command
 from .server_options import recode_option, shown_options
 from .values import OutputFile, Seconds
+
+if TYPE_CHECKING:
+    from downconvert.gateway.config import GatewayConfig
 
 SECONDS: Final = Seconds(min=0, min_open=True)
 AT_START: Final = (
@@ -242,48 +241,26 @@ def gateway(
     for option, value in (("--by", by), ("--html", html)):
         if value is not None:
             raise click.UsageError(f"{option} needs --report URL")
-    from downconvert.access.rights import ConfigError
-    from downconvert.gateway.clusters import SectionError, build_all
-    from downconvert.gateway.config import GatewayConfig, parse_address
+    from downconvert.gateway.config import parse_address
 
     from .gateway_check import show as show_meaning
+    from .gateway_configs import configs_of, errors_of
     from .gateway_run import logs, run
 
-    def wrong(file: ConfigFile, error: ConfigError) -> CommandError:
-        """The error, with the line of the file where it is."""
-        if isinstance(error, SectionError):
-            return CommandError(f"{error}{file.where(error.reason, error.section)}")
-        return CommandError(f"{error}{file.where(str(error))}")
-
-    def built(file: ConfigFile) -> dict[str, GatewayConfig]:
-        try:
-            clusters = build_all(file.settings, settings_of(flags), os.environ)
-        except ConfigError as error:
-            raise wrong(file, error) from None
-        recode = flags["recode"]
-        return {
-            name: replace(one, recode_rules=(*recode, *one.recode_rules))
-            for name, one in clusters.items()
-        }
-
     file = config_file()
-    clusters = built(file)
-    try:
+    clusters = configs_of(file, flags)
+    with errors_of(file, "http: "):
         pages = None if http is None else parse_address(http, 9100)
-    except ConfigError as error:
-        raise wrong(file, ConfigError(f"http: {error}")) from None
     if check:
-        try:
+        with errors_of(file):
             show_meaning(clusters, as_json=as_json)
-        except ConfigError as error:
-            raise wrong(file, error) from None
         return
     context = click.get_current_context()
 
-    def read_again() -> tuple[dict[str, GatewayConfig], tuple[str, ...]]:
+    def read_again() -> "tuple[dict[str, GatewayConfig], tuple[str, ...]]":
         """The current settings, and the options that have changed and need a restart."""
         later = file if config is None else read_file(context, config, AT_START)
-        return built(later), file.differing(later)
+        return configs_of(later, flags), file.differing(later)
 
     log = partial(logs, audit, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
     run(clusters, read_again, log, pages, workers, history, as_json=as_json)

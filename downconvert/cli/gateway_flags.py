@@ -2,6 +2,7 @@
 
 Not here: the options (gateway.py), the meaning of settings (gateway/settings.py)."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
@@ -13,7 +14,7 @@ FLAGS: Final = (
 )
 
 
-def settings_of(flags: dict[str, Any]) -> dict[str, Any]:
+def settings_of(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Converts flags to settings of the file."""
     given = {name: value for name, value in flags.items() if value}
     settings = {name: flags[name] for name in FLAGS if flags[name] is not None}

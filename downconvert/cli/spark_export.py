@@ -3,6 +3,7 @@
 Not here: the export (downconvert/spark/jobs/export/export.py)."""
 
 import json
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,8 @@ from .grid import grid, print_table
 from .spark_job import Job, of_topics, pairs
 
 if TYPE_CHECKING:
+    from pyspark.sql import Row
+
     from downconvert.spark.jobs.export.export_noted import Target
 
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
@@ -125,7 +128,12 @@ def export(
             step=step,
         )
         folders = result.added.orderBy("topic", "date").collect()
-    if job.as_json:
+    _show(folders, target, as_json=job.as_json)
+
+
+def _show(folders: "Sequence[Row]", target: str, *, as_json: bool) -> None:
+    """Prints what was added."""
+    if as_json:
         rows = [
             {
                 "topic": row.topic,

@@ -48,8 +48,8 @@ transactional ids named so.
 
 Compacted topics are written first and read last, after the broker's cleaner has run. The result
 names the topics that were left out: compacted ones, if the cleaner has not run within a minute, and
-those in old formats, if the broker only writes v2. The test writes no trimmed logs, no logs in which a
-newer format follows an older one, and no transactions if the broker has none.
+those in old formats, if the broker only writes v2. The test writes no trimmed logs, no logs in
+which a newer format follows an older one, and no transactions if the broker has none.
 
 """
 RESULTS: Final = """## Results

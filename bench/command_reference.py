@@ -5,7 +5,7 @@
 A test compares the file with the output of this."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,10 @@ def reference() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _described(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
+def _described(
+    command: click.Command, parent: click.Context, name: str, shown: Collection[str] = ()
+) -> Iterator[str]:
+    """A command's part of the page. `shown`: rows of options that are on the page already."""
     with click.Context(command, info_name=name, parent=parent) as context:
         yield f"## {context.command_path}"
         yield ""
@@ -56,17 +59,32 @@ def _described(command: click.Command, parent: click.Context, name: str) -> Iter
             yield "for `--idle-timeout`. Options go before variables, and these before `--config`."
             yield ""
         for heading, options in _sections(command, context):
-            rows = [_row(option, context) for option in options if not option.hidden]
-            if rows:
-                yield f"| {heading} | what it does |"
-                yield "|---|---|"
-                yield from rows
-                yield ""
+            yield from _table(heading, [one for one in _rows(options, context) if one not in shown])
         if isinstance(command, LazyGroup):
-            for below in command.entries:
-                found = command.get_command(context, below)
-                assert found is not None
-                yield from _described(found, context, below)
+            commands = {one: command.get_command(context, one) for one in command.entries}
+            found = {one: below for one, below in commands.items() if below is not None}
+            assert len(found) == len(commands)
+            common = _common([_rows(_options(below), context) for below in found.values()])
+            yield from _table("options of all jobs", common)
+            for one, below in found.items():
+                yield from _described(below, context, one, common)
+
+
+def _common(tables: Sequence[list[str]]) -> list[str]:
+    """The rows that all tables have."""
+    return [row for row in tables[0] if all(row in table for table in tables)]
+
+
+def _table(heading: str, rows: Sequence[str]) -> Iterator[str]:
+    if rows:
+        yield f"| {heading} | what it does |"
+        yield "|---|---|"
+        yield from rows
+        yield ""
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    return [one for one in command.params if isinstance(one, click.Option)]
 
 
 def _sections(
@@ -78,7 +96,7 @@ def _sections(
         for heading, options in command.sections(context):
             yield heading, [one for one in options if one in own]
     else:
-        yield "option", [one for one in command.params if isinstance(one, click.Option)]
+        yield "option", _options(command)
 
 
 def _prose(text: str) -> Iterator[str]:
@@ -87,6 +105,10 @@ def _prose(text: str) -> Iterator[str]:
         is_code = paragraph.startswith("\b\n")
         yield f"```\n{paragraph.removeprefix(chr(8)).strip()}\n```" if is_code else paragraph
         yield ""
+
+
+def _rows(options: Iterable[click.Option], context: click.Context) -> list[str]:
+    return [_row(option, context) for option in options if not option.hidden]
 
 
 def _row(option: click.Option, context: click.Context) -> str:

@@ -37,7 +37,7 @@ WRONG = 1  # exit code
     "topics",
     type=click.Choice([plan.name for plan in PLANS]),
     multiple=True,
-    help="Test only this topic; may be repeated.",
+    help="Test only this topic (repeatable).",
 )
 @click.option("--tls", is_flag=True, help="Speak TLS.")
 @click.option("--ca", metavar="FILE", help="The authority that signs the brokers' certificates.")

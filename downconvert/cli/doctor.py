@@ -44,7 +44,7 @@ POLL_SECONDS = 1.0  # between two reads of followed sources
     type=click.IntRange(1, 65535),
     multiple=True,
     default=(PORT,),
-    help="Where brokers listen, in captures; may be repeated.",
+    help="Where brokers listen, in captures (repeatable).",
 )
 @click.option(
     "--follow",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--verify-crc/--no-verify-crc",
     default=True,
-    help="Compare the checksums of all batches, or only of the sample: then little more than "
+    help="Compare the checksums of all batches, or only of the sample, so that little more than "
     "headers is read.",
 )
 @click.option(

@@ -45,8 +45,8 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
     multiple=True,
     callback=pairs,
     help="Only these offsets or times, by options of the data source, such as "
-    'startingOffsets={"clicks":{"0":100}} or endingTimestamp=1700000000000; may be '
-    "repeated.",
+    'startingOffsets={"clicks":{"0":100}} or endingTimestamp=1700000000000 '
+    "(repeatable).",
 )
 @click.option(
     "--format",
@@ -67,7 +67,7 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
     metavar="KEY=VALUE",
     multiple=True,
     callback=pairs,
-    help="A property of the catalog; may be repeated.",
+    help="A property of the catalog (repeatable).",
 )
 @of_topics
 def export(

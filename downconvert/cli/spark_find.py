@@ -27,7 +27,7 @@ def _keys_in_hex(
 
 @click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
-@click.option("--key", "keys", multiple=True, help="A key, as UTF-8; may be repeated.")
+@click.option("--key", "keys", multiple=True, help="A key, as UTF-8 (repeatable).")
 @click.option(
     "--key-hex", "hex_keys", multiple=True, callback=_keys_in_hex, help="A key, in hexadecimal."
 )

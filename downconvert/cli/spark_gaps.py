@@ -19,13 +19,13 @@ from .spark_job import Job, of_topics
 @click.option(
     "--verify-crc/--no-verify-crc",
     default=True,
-    help="Compare the checksums of all batches; else only headers are read.",
+    help="Compare the checksums of all batches, and not only read headers.",
 )
 @click.option(
     "--compacted",
     metavar="NAMES",
     multiple=True,
-    help="Topics that are compacted: names or patterns; may be repeated.",
+    help="Topics that are compacted, as names or patterns (repeatable).",
 )
 @of_topics
 def gaps(paths: tuple[str, ...], verify_crc: bool, compacted: tuple[str, ...], job: Job) -> int:

@@ -67,7 +67,7 @@ def of_topics(command: Command) -> Command:
         metavar="NAMES",
         multiple=True,
         callback=_names,
-        help="Only these: names or patterns (orders-*); may be repeated, or use commas.",
+        help="Only these topics, as names or patterns such as orders-* (repeatable, or by commas).",
     )(on_spark(command))
 
 
@@ -89,18 +89,18 @@ def on_spark(command: Command) -> Command:
             metavar="KEY=VALUE",
             multiple=True,
             callback=pairs,
-            help="A setting of Spark; may be repeated.",
+            help="A setting of Spark (repeatable).",
         ),
         click.option(
             "--master",
             metavar="URL",
-            help="A cluster's master. By default all cores of this machine, or what "
-            "spark-submit was given.",
+            help="A cluster's master (otherwise all cores of this machine, or what "
+            "spark-submit was given).",
         ),
         click.option(
             "--remote",
             metavar="URL",
-            help="A Spark Connect server: sc://host:15002. By default what SPARK_REMOTE names.",
+            help="A Spark Connect server, such as sc://host:15002 (otherwise $SPARK_REMOTE).",
         ),
         click.option("--json", "as_json", is_flag=True, help="Results as JSON, and nothing else."),
     ):

@@ -40,7 +40,7 @@ def _of_state(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @_of_state
-@click.option("--group", "groups", multiple=True, help="Only this group; may be repeated.")
+@click.option("--group", "groups", multiple=True, help="Print only this group (repeatable).")
 def offsets(groups: tuple[str, ...], **options: Any) -> None:
     """Print the committed offsets of groups, from __consumer_offsets in the DIRs.
 
@@ -64,7 +64,7 @@ def offsets(groups: tuple[str, ...], **options: Any) -> None:
 
 @click.command()
 @_of_state
-@click.option("--group", "groups", multiple=True, help="Only this group; may be repeated.")
+@click.option("--group", "groups", multiple=True, help="Print only this group (repeatable).")
 def groups(groups: tuple[str, ...], **options: Any) -> None:
     """Print the groups in __consumer_offsets of the DIRs: protocol, generation and members at their
     last rebalance. For groups of later protocols than the classic one (KIP-848, share and streams
@@ -87,7 +87,7 @@ def groups(groups: tuple[str, ...], **options: Any) -> None:
 
 @click.command()
 @_of_state
-@click.option("--id", "ids", multiple=True, help="Only this transactional id; may be repeated.")
+@click.option("--id", "ids", multiple=True, help="Print only this transactional id (repeatable).")
 def transactions(ids: tuple[str, ...], **options: Any) -> None:
     """Print the last state of transactional ids, from __transaction_state in the DIRs.
 

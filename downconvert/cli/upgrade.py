@@ -30,7 +30,7 @@ from .terminal import name_the_backend, progress
 @click.command()
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
-@click.option("--in-place", is_flag=True, help="Give the result DIR's name. DIR is renamed.")
+@click.option("--in-place", is_flag=True, help="Give the result the name of DIR, which is renamed.")
 @click.option("--dry-run", is_flag=True, help="Convert everything, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def upgrade(

@@ -66,7 +66,7 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     metavar="SPEC",
     multiple=True,
     callback=WORKLOAD,
-    help="Generate segments (SPEC: see downconvert generate --help). May be given several times.",
+    help="Generate segments by a SPEC, as of downconvert generate (repeatable).",
 )
 @click.option(
     "--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep generated segments here."

@@ -13,7 +13,7 @@ from downconvert.access.guard import Guard
 
 from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
-SHOWN: Final = ("directory", "listen")  # always shown; other settings only if changed
+SHOWN: Final = ("directory", "listen", "writable")  # always; other settings only if changed
 LEFT_OUT: Final = ("config", "check", "as_json")
 
 
@@ -21,7 +21,7 @@ def show(context: click.Context, guard: Guard, *, as_json: bool) -> None:
     """Prints valid settings."""
     settings = {
         name.replace("_", " "): _text(value)
-        for name, value in sorted(context.params.items(), key=lambda one: one[0] not in SHOWN)
+        for name, value in sorted(context.params.items(), key=_place)
         if name in SHOWN or (name not in LEFT_OUT and _is_set(context, name))
     }
     settings["connect"] = "from " + (" or ".join(map(str, guard.access.networks)) or "anywhere")
@@ -31,6 +31,10 @@ def show(context: click.Context, guard: Guard, *, as_json: bool) -> None:
         click.echo(json.dumps({**settings, "rules": rules}))
     else:
         print_meaning(settings, rules)
+
+
+def _place(item: tuple[str, Any]) -> int:
+    return SHOWN.index(item[0]) if item[0] in SHOWN else len(SHOWN)
 
 
 def _is_set(context: click.Context, name: str) -> bool:

@@ -115,7 +115,10 @@ def _announce(broker: Broker, ready: dict[str, Any], *, as_json: bool) -> None:
 def _show_topics(broker: Broker) -> None:
     """Prints the topics, as many as fit a screen."""
     if not broker.topics:
-        notices().print("there are no topics in this directory", style="yellow")
+        notices().print(
+            "there are no topics in this directory: it has no partition, such as clicks-0",
+            style="yellow",
+        )
         return
     table = Table("topic", "partitions", "records up to", "bytes", box=None, pad_edge=False)
     for column in table.columns[1:]:

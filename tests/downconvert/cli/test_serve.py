@@ -1,6 +1,7 @@
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import ssl
@@ -365,3 +366,19 @@ def test_client_certificates_determine_the_principal(log_dir: Path, tmp_path: Pa
                 else:
                     talk.send(ApiKey.Metadata, 1, Message(topics=None))
                     assert talk.has_ended()
+
+
+@pytest.mark.parametrize(("option", "words"), [((), "no"), (("--writable",), "yes")])
+def test_a_check_says_whether_anything_is_written(
+    option: tuple[str, ...], words: str, command: Command, tmp_path: Path
+) -> None:
+    """Rules may allow changes, but without --writable nobody changes anything."""
+    ran = command("serve", tmp_path, "--check", *option)
+    assert re.findall(r"^writable +(.*)$", ran.out, re.MULTILINE) == [words]
+
+
+def test_a_directory_of_segments_is_told_from_a_log_directory(tmp_path: Path) -> None:
+    logs.segment(tmp_path, 0, logs.batch(0))
+    with served(tmp_path, json_line=False) as (process, _):
+        _, errors = stopped(process)
+    assert "it has no partition, such as clicks-0" in errors

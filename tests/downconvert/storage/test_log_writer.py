@@ -227,6 +227,21 @@ def test_the_oldest_segments_are_removed_after_rolling_the_last(path: Path) -> N
         assert offsets(log.records()) == [8]
 
 
+def test_a_removed_segment_takes_no_start_back(path: Path) -> None:
+    """Another broker has deleted records, and has left their segments for later."""
+    size = 3 * len(batch(0))
+    with opened(path, segment_bytes=size) as log:
+        for offset in range(8):
+            log.writer.append(batch(offset))
+    (path.parent / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 7\n")
+    with opened(path, segment_bytes=size) as log:
+        assert (log.start_offset, bases(log)) == (7, [0, 3, 6])
+        log.writer.remove_oldest(1)
+        assert (log.start_offset, bases(log), offsets(log.records())) == (7, [3, 6], [7])
+        log.writer.remove_oldest(2)
+        assert (log.start_offset, bases(log)) == (8, [8])
+
+
 def test_a_log_is_restarted_at_any_offset(path: Path) -> None:
     with opened(path, segment_bytes=3 * len(batch(0))) as log:
         for offset in range(8):
@@ -307,6 +322,18 @@ def test_after_a_crash_only_the_active_segment_is_read_again(path: Path) -> None
     with opened(path) as log:
         assert [report.base_offset for report in log.writer.recovery.checked] == [24]
         assert log.end_offset == 27
+
+
+def test_a_segment_that_begins_after_a_gap_is_the_only_one_that_is_read_again(path: Path) -> None:
+    log = opened(path, segment_bytes=len(batch(0)))
+    log.writer.append(batch(0))
+    log.writer.append(batch(7))
+    assert (bases(log), log.writer.flushed_offset) == ([0, 7], 7)
+    points = read_offsets(path.parent / "recovery-point-offset-checkpoint")
+    assert points == {TopicPartition("topic", 0): 7}
+    log.abandon()
+    with opened(path) as log:
+        assert [report.base_offset for report in log.writer.recovery.checked] == [7]
 
 
 def test_a_recovery_does_not_repeat_the_previous_one(path: Path) -> None:

@@ -9,6 +9,7 @@ Not here: each step of a change (test_each_step.py), the cleaner and full disks 
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -16,10 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from downconvert.storage import Log, LogConfig, LogDir, TopicPartition
+from downconvert.storage import Log, LogConfig, LogDir, OffsetIndex, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.names import SEGMENT_KINDS, Kind, State, parse_file_name
+from downconvert.storage.names import SEGMENT_KINDS, Kind, State, file_name, parse_file_name
 from downconvert.storage.verify import verify_indexes
 from records import ControlRecordType, build_marker
 from records.batches.reader import read_batch
@@ -82,6 +83,8 @@ class Model:
 
     def append(self, log: Log) -> None:
         data, end = b"", log.end_offset
+        if self.random.random() < 0.1:
+            end += self.random.choice((1, 4))  # the log of a leader that was compacted has gaps
         for _ in range(self.random.choice((1, 1, 1, 2))):
             one, made = self._batch(end)
             self.batches.append(one)
@@ -188,7 +191,9 @@ class Model:
         assert start >= self.start_min
         assert offsets(log.records()) == sorted(n for n in _records(self.batches) if n >= start)
         ends = [one.last + 1 for one in self.batches]
-        assert log.end_offset == max(ends, default=log.end_offset)
+        if not log.writer.active.position:  # an empty segment may begin after a gap
+            ends.append(log.segments[-1].base_offset)
+        assert log.end_offset == max(ends)
 
     def check_left(self, path: Path) -> None:
         """Opens what a crash has left, and compares it with the promises and with its records."""
@@ -205,6 +210,7 @@ class Model:
             bases = [segment.base_offset for segment in log.segments]
         for base in bases:
             assert not list(verify_indexes(path / str(PARTITION), base))
+            check_interval(path / str(PARTITION), base)
         names = [parse_file_name(one.name) for one in (path / str(PARTITION)).iterdir()]
         kinds = {(n.offset, n.kind) for n in names if n is not None and n.state is State.LIVE}
         assert {offset for offset, kind in kinds if kind in SEGMENT_KINDS} == set(bases)
@@ -218,6 +224,15 @@ class Model:
                 shutil.copy(segment.path(), Path(anew) / str(PARTITION))
             with written(Path(anew), UNSYNCED) as log_dir:
                 compare(log, log_dir.logs[PARTITION], self.begun)
+
+
+def check_interval(path: Path, base: int) -> None:
+    """Entries of an offset index are as far from each other as the rule says, or farther."""
+    index = OffsetIndex.open(path / file_name(base, Kind.OFFSET_INDEX), base)
+    positions = [0, *(index.entry(slot)[1] for slot in range(len(index)))]
+    index.close()
+    for one, following in pairwise(positions):
+        assert following - one > CONFIG.index_interval_bytes
 
 
 def written(path: Path, files: Any) -> LogDir:

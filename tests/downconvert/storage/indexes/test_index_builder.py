@@ -100,6 +100,16 @@ def test_the_first_batch_of_equal_timestamps_is_in_the_time_index(tmp_path: Path
     assert (made.max_timestamp, made.max_timestamp_offset) == (50, 0)
 
 
+def test_bytes_that_were_cut_off_do_not_count_for_the_next_entry(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=2 * ONE)
+    add(made, *(batch(n) for n in range(6)))
+    made.truncate_to(1)
+    assert (entries(made.offsets), entries(made.times)) == ([], [])
+    made.continue_from(0, 0)
+    add(made, *(batch(n) for n in range(1, 6)))
+    assert [offset for offset, _ in entries(made.offsets)] == [4]
+
+
 def test_both_indexes_are_synced_and_only_after_a_change(tmp_path: Path) -> None:
     synced: list[str] = []
 

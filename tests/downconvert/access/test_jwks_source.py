@@ -101,6 +101,27 @@ def test_a_document_is_being_read_for_whatever_reason() -> None:
     assert seen == [True, True]
 
 
+@pytest.mark.parametrize("failure", [None, OSError("away")])
+def test_a_document_that_is_asked_for_while_it_is_read_is_read_again(
+    failure: Exception | None,
+) -> None:
+    """It may have changed after it was read. Clients whose key is missing go on waiting."""
+    source = JwksSource("keys", lambda: read(), 3600)
+    asks = [True, False]
+
+    def read() -> bytes:
+        if asks.pop(0):
+            source.renew_soon()
+        if failure is not None:
+            raise failure
+        return document(jwk("rsa"))
+
+    source.renew()
+    assert source.is_renewing
+    source.renew()
+    assert not source.is_renewing
+
+
 def test_nobody_waits_for_keys_that_are_read_no_more() -> None:
     source = JwksSource("keys", Published(document(jwk("rsa"))), 3600)
     source.start()

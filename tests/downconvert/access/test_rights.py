@@ -6,7 +6,7 @@ import pytest
 
 from downconvert.access import operations
 from downconvert.access.operations import ALL, LOOKING, NO_OPERATION, READ, READING, WRITE, Kind
-from downconvert.access.rights import Access
+from downconvert.access.rights import Access, parse_network
 
 TOPIC, GROUP, ID, CLUSTER = Kind.TOPIC, Kind.GROUP, Kind.TRANSACTIONAL_ID, Kind.CLUSTER
 READER: Final = Access(is_read_only=True)
@@ -94,3 +94,20 @@ def test_operations_are_kafkas_bits() -> None:
         CLUSTER: 8096,
     }
     assert (READ, WRITE) == (8, 16)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_admitted"),
+    [
+        ("10.1.2.3", True),
+        ("10.2.0.0", False),
+        ("::ffff:10.1.2.3", True),  # how a socket for both families names it
+        ("::ffff:10.2.0.0", False),
+        ("fe80::7%eth0", True),
+        ("fe81::7", False),
+    ],
+)
+def test_an_address_is_one_however_a_socket_names_it(address: str, is_admitted: bool) -> None:
+    networks = tuple(map(parse_network, ("10.1.0.0/16", "fe80::/16")))
+    assert Access(networks=networks).admits(address) is is_admitted
+    assert Access().admits(address)

@@ -146,6 +146,8 @@ def test_an_estimate_of_what_converts_to_nothing_is_cut_at_a_hard_limit(
         (batch(20), 0, True),
         (batch(20), 20, True),
         (batch(20), 21, False),
+        (batch(20, 21, 22), 22, True),
+        (batch(20, 21, 22), 23, False),
         (MARKER, 0, False),  # its header alone looks like that of a batch with one record
         (MARKER, 20, False),
     ],

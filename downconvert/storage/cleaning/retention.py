@@ -4,7 +4,8 @@ Kafka's rules: segments are removed from the beginning, one after the other, whi
 limit. For the limit of time, a segment is as old as its youngest record, or as its file if its
 records have no timestamps. The active segment may be removed too, after a new one has begun. For
 the limit of size, segments are removed while the rest is not smaller than the limit. Both limits
-need `delete` in `cleanup.policy`.
+need `delete` in `cleanup.policy`. Segments that end before the log's start offset always go:
+another broker may have deleted their records, and stopped before it removed the files.
 
 Not here: removing them (log_writer.py)."""
 
@@ -76,8 +77,11 @@ def removable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -
     segments = list(log.segments)
     sizes = [log.writer.size_of(segment) for segment in segments]
     found = segments_to_remove(sizes, (youngest(log, s) for s in segments), config, now)
+    ends = [segment.base_offset for segment in segments[1:]] + [log.end_offset]
+    deleted = sum(end <= log.start_offset for end in ends[:-1])
+    if deleted > found.count:
+        found = Removable(deleted, f"the log starts at offset {log.start_offset}")
     if up_to is None or not found.count:
         return found
-    ends = [segment.base_offset for segment in segments[1:]] + [log.end_offset]
     count = sum(end <= up_to for end in ends[: found.count])
     return Removable(count, found.reason if count else "")

@@ -95,6 +95,25 @@ def test_segments_not_below_the_high_watermark_stay(tmp_path: Path) -> None:
         assert removable(log, config, now=10**6, up_to=0) == removable(log, config, now=0)
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_segments_of_deleted_records_are_removed_whatever_the_limits_are(
+    tmp_path: Path, policy: str
+) -> None:
+    """Another broker has deleted the records, and was stopped before it removed the files."""
+    with opened(tmp_path, segment_bytes=len(batch(0))) as log:
+        for offset in range(5):
+            log.writer.append(batch(offset))
+    kept = LogConfig(retention_ms=-1, retention_bytes=-1, cleanup_policy=frozenset({policy}))
+    for start, expected in ((0, 0), (1, 1), (3, 3), (5, 4)):  # the active segment stays
+        starts = tmp_path / "log-start-offset-checkpoint"
+        starts.write_text(f"0\n1\ntopic 0 {start}\n")
+        with Log.open(tmp_path / "topic-0", writable=True, config=kept, files=UNSYNCED) as log:
+            found = removable(log, kept, now=10**15)
+            assert found.count == expected
+            assert found.reason == (f"the log starts at offset {start}" if start else "")
+            assert removable(log, kept, now=10**15, up_to=2).count == min(expected, 2)
+
+
 def test_old_segments_are_removed(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=2 * len(batch(0)), retention_ms=25)
     path = tmp_path / "topic-0"

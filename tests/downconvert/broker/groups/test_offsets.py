@@ -7,6 +7,7 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.internal_topic import partition_of
+from downconvert.broker.partition import Partition
 from downconvert.internal_topics.group_records import (
     Committed,
     RecordKey,
@@ -15,6 +16,7 @@ from downconvert.internal_topics.group_records import (
     write_committed,
     write_key,
 )
+from downconvert.protocol.errors import ApiError
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Columns, build
@@ -362,6 +364,44 @@ def test_offsets_of_a_topic_that_kafka_calls_another_by_its_id_do_not_count(
             log.writer.append(build(columns, magic=2))
     with writable_broker(tmp_path) as broker:
         assert (fetch(broker, "g"), fetch(broker, "h")) == ((3, 0), (-1, 0))
+
+
+@pytest.mark.parametrize(
+    ("of_append", "of_commit", "of_group"),
+    [
+        ("MESSAGE_TOO_LARGE", "INVALID_COMMIT_OFFSET_SIZE", "UNKNOWN_SERVER_ERROR"),
+        ("RECORD_LIST_TOO_LARGE", "INVALID_COMMIT_OFFSET_SIZE", "UNKNOWN_SERVER_ERROR"),
+        ("KAFKA_STORAGE_ERROR", "NOT_COORDINATOR", "NOT_COORDINATOR"),
+        ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "NOT_COORDINATOR"),
+        ("CORRUPT_MESSAGE", "CORRUPT_MESSAGE", "CORRUPT_MESSAGE"),
+    ],
+)
+def test_an_append_that_fails_has_kafkas_code_for_commits_and_for_groups(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of_append: str,
+    of_commit: str,
+    of_group: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ApiError(ErrorCode[of_append])
+
+    broker = with_topic(tmp_path)
+    commit(broker, 2, generation_id_or_member_epoch=-1)
+    offers = Message(name="range", metadata=b"")
+    body = Message(group_id="g", session_timeout_ms=9000, protocol_type="x", protocols=[offers])
+    joined = ask(broker, ApiKey.JoinGroup, 0, body)
+    monkeypatch.setattr(Partition, "append", fail)
+    ids = {"generation_id": joined.generation_id, "member_id": joined.member_id}
+    synced = ask(broker, ApiKey.SyncGroup, 0, Message(group_id="g", **ids, assignments=[]))
+    assert ErrorCode(synced.error_code).name == of_group
+    one = Message(partition_index=1, committed_offset=8)
+    body = Message(group_id="alone", topics=[Message(name="t", partitions=[one])])
+    (topic,) = ask(broker, ApiKey.OffsetCommit, 2, body).topics
+    assert ErrorCode(topic.partitions[0].error_code).name == of_commit
+    monkeypatch.undo()
+    assert fetched(broker, 2)[1] == (1, 7, "said", 0)
+    broker.topics.log_dir.close()
 
 
 def test_a_full_disk_keeps_no_topic_and_no_offset_of_it_while_the_broker_runs(

@@ -66,12 +66,21 @@ def test_logs_part_where_the_leader_has_less_of_an_epoch(
         (EpochEnd(4, 90), 30),  # no further than the epoch goes here
         (EpochEnd(5, 33), 33),
         (EpochEnd(3, 18), 20),  # not known here: to the end of the one before, then asked again
+        (EpochEnd(5, 90), 35),
+        (EpochEnd(1, 5), 5),
+        (EpochEnd(1, 15), 10),  # before all that is known here
         (EpochEnd(9, 31), 31),
+        (EpochEnd(9, 90), 35),  # never beyond the end
         (UNKNOWN, 12),  # nothing is known: what is committed stays
     ],
 )
 def test_a_replica_cuts_its_log_where_it_parts(diverging: EpochEnd, expected: int) -> None:
     assert truncation(EPOCHS, END, 12, diverging) == expected
+
+
+@pytest.mark.parametrize(("end", "expected"), [(31, 31), (90, 35)])
+def test_a_log_without_epochs_is_cut_at_the_leaders_end(end: int, expected: int) -> None:
+    assert truncation([], END, 12, EpochEnd(4, end)) == expected
 
 
 def test_epochs_are_read_beside_a_log_whoever_writes_it(tmp_path: Path) -> None:

@@ -79,6 +79,18 @@ def test_a_full_index_gets_no_more_entries_but_the_last_timestamp(tmp_path: Path
     assert entries(made.times) == [(10, 1), (20, 2), (90, 9)]
 
 
+def test_a_full_index_takes_entries_again_after_a_truncation(tmp_path: Path) -> None:
+    made = builder(tmp_path, interval=0, size_max=36)
+    add(made, *(batch(n) for n in range(10)))
+    assert made.is_full
+    made.truncate_to(2)
+    assert not made.is_full
+    made.continue_from(10, 1)
+    add(made, batch(2), batch(3))
+    assert [offset for offset, _ in entries(made.offsets)] == [1, 3]
+    assert made.is_full
+
+
 def test_a_segment_with_an_offset_that_does_not_fit_gets_no_indexes(tmp_path: Path) -> None:
     last = 100 + RELATIVE_MAX
     made = segment(tmp_path / "whole", 100, batch(100), batch(last))

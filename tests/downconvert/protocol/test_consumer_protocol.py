@@ -16,6 +16,7 @@ from downconvert.protocol.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
+from downconvert.protocol.decoder import reader
 
 FULL = Subscription(("a", "b"), b"mine", frozenset({("a", 0), ("a", 2), ("b", 1)}), 7, "rack")
 VERSIONS = range(4)
@@ -49,6 +50,16 @@ def test_bytes_are_those_of_the_protocol() -> None:
 def test_a_version_of_the_future_is_read_as_the_newest() -> None:
     data = write_subscription(FULL)
     assert read_subscription(b"\0\x63" + data[2:] + b"more") == FULL
+
+
+def test_versions_of_the_future_take_no_memory() -> None:
+    """A member may claim any version, and a reader is compiled and kept for each that is used."""
+    data = write_subscription(FULL)
+    read_subscription(data)
+    known = reader.cache_info().currsize
+    for version in (4, 99, 2**15 - 1):
+        assert read_subscription(version.to_bytes(2) + data[2:]) == FULL
+    assert reader.cache_info().currsize == known
 
 
 def test_no_bytes_are_no_partitions() -> None:

@@ -302,6 +302,20 @@ def test_a_response_ends_at_its_clients_limit_for_all_partitions_together() -> N
     assert not any(one.error_code for one in topic.partitions)
 
 
+@pytest.mark.parametrize(("more", "requests"), [(-1, 1), (0, 1), (1, 2)])
+def test_a_cluster_is_not_asked_for_no_bytes(more: int, requests: int) -> None:
+    """It would answer with a batch, which the client's limit leaves no room for."""
+    asked = body(("t", 0, 0), ("t", 1, 0), max_bytes=len(batch(0)) + more)
+    responses = [
+        fetch_response(part(batch(0)), part(number=1)),
+        fetch_response(part(batch(1), number=1)),
+    ]
+    found, bodies = run(asked, *responses[:requests])
+    assert all(one.max_bytes for one in bodies)
+    (topic,) = found.responses
+    assert [offsets(one) for one in topic.partitions] == [[0], [1] if requests > 1 else []]
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

@@ -82,6 +82,16 @@ def test_the_bytes_after_a_position_are_copied_once(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
 
 
+@pytest.mark.parametrize("others", [b"tail and more", b"tai", b"TAIL"])
+def test_a_file_with_other_bytes_is_no_copy(tmp_path: Path, others: bytes) -> None:
+    """It may begin in the same way."""
+    made = segment(tmp_path, 0, b"good", b"tail")
+    (tmp_path / f"{made.path().name}.aside").write_bytes(others)
+    target = copy_aside(made, 4, UNSYNCED)
+    assert target.name == f"{made.path().name}.aside2"
+    assert target.read_bytes() == b"tail"
+
+
 def test_nothing_of_a_copy_that_a_crash_cut_short_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

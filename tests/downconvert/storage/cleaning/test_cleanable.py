@@ -66,6 +66,19 @@ def test_a_cleaner_point_outside_of_the_log_is_ignored(log: Log) -> None:
     assert cleanable(log, CONFIG, now=1000).first_dirty == 4
 
 
+def test_the_dirty_part_begins_at_the_start_of_the_log_within_a_segment(tmp_path: Path) -> None:
+    (tmp_path / "topic-0").mkdir()
+    with Log.open(tmp_path / "topic-0", writable=True, files=UNSYNCED) as log:
+        for offset in range(0, 9, 3):
+            log.writer.append(batch(offset) + batch(offset + 1, offset + 2))
+            log.writer.roll()
+        log.writer.delete_records(5)
+        assert (log.start_offset, log.segments[0].base_offset) == (5, 3)
+        for point, first_dirty in ((0, 5), (4, 5), (5, 5), (6, 6)):
+            log.writer.note_cleaner_point(point)
+            assert cleanable(log, CONFIG, now=1000).first_dirty == first_dirty
+
+
 def test_truncation_lowers_the_cleaner_point(log: Log) -> None:
     log.writer.note_cleaner_point(8)
     log.writer.truncate_to(5)

@@ -155,7 +155,7 @@ class Partition(PartitionState):
             if leadership.version <= self.version:
                 return
             leads = leadership.leader == self.node_id
-            is_new = leadership.leader_epoch > self.leader_epoch or self.version < 0
+            is_new = leadership.leader_epoch > self.leader_epoch
             view = self._view
             if leads and (view is None or is_new):
                 self.log.writer.begin_epoch(leadership.leader_epoch)

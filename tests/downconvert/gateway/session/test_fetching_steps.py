@@ -316,6 +316,18 @@ def test_a_cluster_is_not_asked_for_no_bytes(more: int, requests: int) -> None:
     assert [offsets(one) for one in topic.partitions] == [[0], [1] if requests > 1 else []]
 
 
+@pytest.mark.parametrize(("more", "expected"), [(-1, [0]), (0, [0, 1])])
+def test_a_range_that_just_fills_a_partitions_limit_is_joined(
+    more: int, expected: list[int]
+) -> None:
+    asked = body(("t", 0, 0))
+    asked.topics[0].partitions[0].partition_max_bytes = len(batch(0) + batch(1)) + more
+    found, bodies = run(asked, fetch_response(part(batch(0))), fetch_response(part(batch(1))))
+    assert [limit for one in bodies for *_, limit in asked_for(one)][1] == len(batch(1)) + more
+    (topic,) = found.responses
+    assert [offsets(one) for one in topic.partitions] == [expected]
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

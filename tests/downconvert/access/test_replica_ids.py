@@ -55,6 +55,16 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield made
 
 
+def test_versions_with_an_id_are_those_of_kafkas_definitions() -> None:
+    found = {
+        api: field.versions.start
+        for api in ApiKey
+        for field in schema(f"{api.name}Request").fields
+        if field.name == "replica_id"
+    }
+    assert found == replica_ids.SINCE
+
+
 def test_a_claim_to_be_a_broker_is_refused_to_everybody_else(broker: Broker) -> None:
     topic_id = broker.topics[TOPIC].id
     rights = (Access(), Access(is_read_only=True), Access(follower_ids=frozenset({5})))

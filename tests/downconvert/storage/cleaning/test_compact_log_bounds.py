@@ -11,6 +11,7 @@ from downconvert.storage import Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.cleaning.cleanable import cleanable
 from downconvert.storage.cleaning.compact_log import Compaction, InterruptedPassError, compact
 from downconvert.storage.cleaning.retention import youngest
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from records.batches.builder import build, build_marker
 from records.batches.control import ControlRecordType
 from records.formats import V1, V2, TimestampType
@@ -124,3 +125,19 @@ def test_segments_that_just_fit_into_one_become_one(
         config = replace(CONFIG, segment_bytes=2 * size + room)
         compact(log, config, now=CHANGED, files=UNSYNCED)
         assert [segment.base_offset for segment in log.segments] == expected
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, [0]), (1, [0, 1])])
+def test_offsets_that_just_fit_into_one_segment_are_in_one(
+    tmp_path: Path, more: int, expected: list[int]
+) -> None:
+    with LogDir.open(tmp_path, writable=True, config=CONFIG, files=UNSYNCED) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        put(log, b"first", b"")
+        log.writer.roll()
+        last = RELATIVE_MAX + more
+        log.writer.append(build([Record(last, 5, TimestampType.CREATE, b"last", b"")], magic=V2))
+        log.writer.roll()
+        compact(log, CONFIG, now=CHANGED, files=UNSYNCED)
+        assert [segment.base_offset for segment in log.segments] == [*expected, last + 1]
+        assert [record.offset for record in log.records()] == [0, last]

@@ -1,9 +1,18 @@
 import pytest
 
 from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.topology import BOOTSTRAP, RECENT, Address, Ports, Topology
+from downconvert.gateway.topology import (
+    BOOTSTRAP,
+    RECENT,
+    WITH_ADDRESSES,
+    Address,
+    Ports,
+    Topology,
+    names_addresses,
+)
 from downconvert.protocol.errors import BadRequestError, ErrorCode
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.fetch_versions import LEADERS_TOLD_SINCE
+from downconvert.protocol.schemas import ApiKey, Message, schema
 
 SEED = Address("seed", 9092)
 
@@ -32,6 +41,23 @@ def test_clients_see_the_gateway_where_brokers_are() -> None:
     there.rewrite(ApiKey.Metadata, 1, response, Advertised("gw"))
     assert [(b.host, b.port) for b in response.brokers] == [("gw", 9094), ("gw", 7000)]
     assert there.addresses(1) == (Address("kafka-1", 9092),)
+
+
+def test_responses_that_name_brokers_are_those_of_kafkas_definitions() -> None:
+    """Each of them must be read, because a client must not reach a broker past the gateway."""
+    naming = {"brokers", "coordinators", "host", "node_endpoints"}
+    found: dict[ApiKey, int] = {}
+    for api in ApiKey:
+        for field in schema(f"{api.name}Response").fields:
+            if field.name in naming:
+                found[api] = min(field.versions.start, found.get(api, 99))
+    # Records follow a fetch's addresses, so the versions with them are not offered.
+    assert found.pop(ApiKey.Fetch) == LEADERS_TOLD_SINCE
+    assert found.keys() == WITH_ADDRESSES
+    for api, since in found.items():
+        assert names_addresses(api, since)
+        assert not since or not names_addresses(api, since - 1)
+    assert not names_addresses(None, 0)
 
 
 def test_versions_of_brokers_are_kept_once_for_all_connections() -> None:

@@ -89,6 +89,44 @@ def test_a_rebalance_of_the_oldest_clients_takes_up_to_their_session_timeout(
     assert response_of(second).generation_id == 2
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_rebalance_of_later_clients_takes_up_to_their_rebalance_timeout(
+    broker: Broker, version: int
+) -> None:
+    timeouts = {"session_timeout_ms": 20_000, "rebalance_timeout_ms": 5_000}
+    first = join(broker, version, now=100.0, **timeouts)
+    assert response_of(first).generation_id == 1
+    second = join(broker, version, now=101.0, **timeouts)
+    broker.tick(105.9)
+    assert not second.is_done
+    broker.tick(106.0)
+    assert response_of(second).generation_id == 2
+
+
+@pytest.mark.parametrize(("version", "name"), [(4, ""), (6, ""), (7, None), (9, None)])
+def test_a_response_without_a_protocol_has_the_empty_value_of_its_version(
+    broker: Broker, version: int, name: str | None
+) -> None:
+    response = response_of(join(broker, version))
+    assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert response.protocol_name == name
+
+
+@pytest.mark.parametrize("version", [5, 8, 9])
+def test_a_leader_that_starts_again_is_told_by_its_version_not_to_assign(
+    broker: Broker, version: int
+) -> None:
+    before = response_of(join(broker, version, group_instance_id="i"))
+    body = sync_of(before, group_instance_id="i", assignments=[])
+    assert ask(broker, ApiKey.SyncGroup, 5, body).error_code == 0
+    again = response_of(join(broker, version, group_instance_id="i"))
+    assert (again.error_code, again.generation_id) == (0, 1)
+    assert again.member_id != before.member_id
+    assert again.skip_assignment is (version >= 9)
+    assert again.leader == (again.member_id if version >= 9 else before.member_id)
+    assert len(again.members) == (version >= 9)
+
+
 @pytest.mark.parametrize("version", SYNC)
 def test_the_leaders_assignment_reaches_each_member(broker: Broker, version: int) -> None:
     first = response_of(join(broker))

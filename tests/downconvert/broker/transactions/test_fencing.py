@@ -63,6 +63,7 @@ def test_the_first_versions_with_producer_fenced_get_it(broker: Broker) -> None:
     assert old.add(ZERO, version=2) == [ErrorCode.PRODUCER_FENCED]
     assert old.end(version=2) is ErrorCode.PRODUCER_FENCED
     assert old.add_offsets(version=2) is ErrorCode.PRODUCER_FENCED
+    assert old.begin(version=4, goes_on=True) is ErrorCode.PRODUCER_FENCED
 
 
 def test_a_producer_continues_after_an_error_with_the_next_epoch(

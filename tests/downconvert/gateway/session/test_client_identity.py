@@ -10,8 +10,10 @@ from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.session.census import ClientCensus
 from downconvert.gateway.session.client_identity import FETCH, PRODUCE, ClientIdentity
 from downconvert.gateway.session.exchanges import Pause
+from downconvert.gateway.session.headers import Header
 from downconvert.gateway.session.shared import Shared
 from downconvert.gateway.topology import Address, Ports, Topology
+from downconvert.protocol.schemas import ApiKey, schema
 
 CLUSTER = Address("kafka", 9092)
 NOW = 1000.0
@@ -96,3 +98,24 @@ def test_each_request_is_charged_to_the_rates_of_its_kind(
     """3,000 bytes come, 5,000 go, and the gateway works for 2 seconds. A second may be saved up."""
     one = identity(shared_of(**rates))
     assert one.charge(api, 3000, 5000, 2.0, NOW) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("version", [0, 1, 11, 12])
+def test_a_throttle_time_is_told_where_kafkas_responses_have_its_field(version: int) -> None:
+    rates = {"consumer_byte_rate": 5.0, "producer_byte_rate": 6.0}
+    limited, free = identity(shared_of(**rates)), identity(shared_of())
+    for api in (ApiKey.Fetch, ApiKey.Produce):
+        (field,) = (
+            one for one in schema(f"{api.name}Response").fields if one.name == "throttle_time_ms"
+        )
+        header = Header(int(api), version, 7, "c", api, 20)
+        if api is ApiKey.Fetch:
+            found = limited.throttle_field(header)
+            assert (found is not None) is (version in field.versions)
+            assert found is None or found.header_size == (5 if version >= 12 else 4)
+            assert free.throttle_field(header) is None
+            assert not limited.throttles_at_the_end(header)
+        else:
+            assert limited.throttles_at_the_end(header) is (version in field.versions)
+            assert not free.throttles_at_the_end(header)
+            assert limited.throttle_field(header) is None

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from downconvert.storage.names import HIGH_WATERMARKS
 from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -58,6 +59,7 @@ LOG: Final = {
 }
 ABORTED: Final = {15, 16, 24, 25}
 ABORTED_BATCHES: Final = {15, 19, 24, 26}  # with the markers that end them
+TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 26))  # first offset, and that of the marker
 END: Final = 32
 HEADERS: Final = [
     header for data in LOG.values() for header in MemoryRecords(b"".join(data)).batches()
@@ -239,6 +241,42 @@ def test_times_select_from_the_first_record_that_is_not_older(
                 for row in EVERYTHING
                 if start <= row["offset"] < end and not (committed and row["offset"] in ABORTED)
             ], (time, duration)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("level", ["record", "count"])
+@pytest.mark.parametrize("committed", [False, True])
+def test_nothing_from_the_high_watermark_on_is_read(
+    tmp_path: Path, place: str, level: str, committed: bool
+) -> None:
+    """The highest one of the copies counts. A transaction whose marker is not below it is open."""
+    path = PLACES[place](tmp_path)
+    for end in (0, 7, 13, 16, 18, 19, 20, 21, 25, 26, 27, 30, END):
+        note_high_watermark(path, end)
+        stable = min([end, *(first for first, last in TRANSACTIONS if first < end <= last)])
+        wanted = [
+            offset
+            for offset in (row["offset"] for row in EVERYTHING)
+            if offset < (stable if committed else end) and not (committed and offset in ABORTED)
+        ]
+        isolation = "read_committed" if committed else "read_uncommitted"
+        options = {"isolation": isolation, "level": level, "stopAtHighWatermark": True}
+        found = rows(path, **options)
+        if level == "count":
+            assert sum(row["records"] for row in found) == len(wanted), end
+        else:
+            assert [row["offset"] for row in found] == wanted, end
+
+
+def note_high_watermark(path: Path, offset: int) -> None:
+    """Notes a high watermark beside each copy: the offset, and earlier ones beside others."""
+    is_tar = path.suffix == ".tar"
+    logs = path.with_suffix("") if is_tar else path
+    for number, directory in enumerate(sorted(logs.rglob("a-0"))):
+        noted = offset // (1 + number)
+        (directory.parent / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
+    if is_tar:
+        packed(logs)
 
 
 def first_since(time: int) -> int:

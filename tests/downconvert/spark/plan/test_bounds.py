@@ -1,7 +1,9 @@
 """A query's filters leave out segments, and never one that has a wanted record."""
 
+import random
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from pyspark.sql import datasource as ds
@@ -11,6 +13,7 @@ from downconvert.spark.read.reader import SegmentReader, Task
 from tests.downconvert.spark.reading import partition, reader
 from tests.downconvert.storage.logs import batch, indexed_segment
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MICROSECONDS = int(TIME.timestamp()) * 1_000_000
 
@@ -37,6 +40,51 @@ def test_filters_on_one_column_are_all_kept() -> None:
     assert [number for number in range(12) if numbers.takes("a", number)] == [4]
     between = narrowed(ds.GreaterThan(("partition",), 1), ds.LessThan(("partition",), 4))
     assert [number for number in range(12) if between.takes("a", number)] == [2, 3]
+
+
+COMPARISONS: Final = {
+    ds.EqualTo: lambda one, value: one == value,
+    ds.EqualNullSafe: lambda one, value: one == value,
+    ds.GreaterThan: lambda one, value: one > value,
+    ds.GreaterThanOrEqual: lambda one, value: one >= value,
+    ds.LessThan: lambda one, value: one < value,
+    ds.LessThanOrEqual: lambda one, value: one <= value,
+}
+
+
+@pytest.mark.parametrize("column", ["offset", "partition", "timestamp"])
+def test_any_filters_leave_only_what_all_of_them_take(column: str) -> None:
+    """In any order and number. Several offsets or times leave all from the least to the highest."""
+    chance = random.Random(column)
+    for _ in range(300):
+        filters: list[ds.Filter] = []
+        taken = set(range(-2, 12))
+        for _ in range(chance.randrange(1, 5)):
+            kind = chance.choice([*COMPARISONS, ds.In])
+            values = [chance.randrange(10) for _ in range(3 if kind is ds.In else 1)]
+            given: Any = [_of_column(column, value) for value in values]
+            filters.append(kind((column,), tuple(given) if kind is ds.In else given[0]))
+            if kind is not ds.In:
+                taken &= {one for one in taken if COMPARISONS[kind](one, values[0])}
+            elif column == "partition":
+                taken &= set(values)
+            else:
+                taken &= set(range(min(values), max(values) + 1))
+        bounds = narrowed(*filters)
+        found = {one for one in range(-2, 12) if _takes(bounds, column, one)}
+        assert found == taken, filters
+
+
+def _of_column(column: str, value: int) -> int | datetime:
+    return EPOCH + timedelta(microseconds=value) if column == "timestamp" else value
+
+
+def _takes(bounds: Bounds, column: str, value: int) -> bool:
+    if column == "partition":
+        return bounds.takes("a", value)
+    if column == "offset":
+        return bounds.offset_min <= value <= bounds.offset_max
+    return bounds.time_min <= value <= bounds.time_max
 
 
 def test_topics_and_partitions() -> None:

@@ -167,6 +167,27 @@ def test_a_gap_that_another_copy_fills_in_part_is_waited_for(
         assert found == end
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("cleaned", [0, 3, 5, 9, 10])
+def test_a_stream_waits_for_the_part_of_a_gap_that_no_cleaner_has_removed(
+    tmp_path: Path, cleaned: int, is_packed: bool
+) -> None:
+    logs = tmp_path / "logs"
+    partition(logs, batch(0, 1, 2), "a-0")
+    partition(logs, batch(10), "a-0", 10)
+    (logs / "cleaner-offset-checkpoint").write_text(f"0\n1\na 0 {cleaned}\n")
+    source = stream(packed(logs) if is_packed else logs)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        found = source.latestOffset({"a": {"0": 0}})["a"]["0"]
+    missing = max(3, cleaned)
+    if missing == 10:
+        assert (found, noted) == (11, [])
+    else:
+        assert f"no records from offset {missing} up to 10 yet" in str(noted[0].message)
+        assert found["offset"] == missing
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.filterwarnings("ignore:a-0 has no records")
 def test_in_whatever_order_a_log_is_copied_each_offset_comes_once(

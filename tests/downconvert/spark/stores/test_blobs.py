@@ -47,7 +47,7 @@ def test_a_saved_blob_keeps_its_time(path: Path, tmp_path: Path) -> None:
 def test_a_small_file_is_saved_as_it_is_now(path: Path, tmp_path: Path) -> None:
     """Brokers replace their checkpoints between a listing and a read."""
     listed, target = Blob(str(path), path.stat().st_size), tmp_path / "saved"
-    for now in (DATA, DATA[:10]):
+    for now in (DATA, DATA[:10], DATA + DATA):
         path.write_bytes(now)
         listed.save_current(target)
         assert target.read_bytes() == now

@@ -9,12 +9,15 @@ from typing import Any
 from weakref import ref
 
 import pytest
+import zstandard
 
 from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.stores import range_records
 from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.chunks import Chunks
 from downconvert.spark.stores.range_records import AHEAD, Blocks, Direct, RangeRecords
 from downconvert.spark.stores.stores import ObjectReader
+from records import CorruptRecordsError
 from tests.downconvert.storage.logs import batch
 
 BLOCK = 100
@@ -173,3 +176,26 @@ def test_a_jump_reads_one_block_and_nothing_ahead(blob: Blob) -> None:
     read(RangeRecords(blocks, 0, blob.size), 12 * BLOCK, 10)
     blocks.close()
     assert asked == [12]
+
+
+@pytest.mark.parametrize("position", [0, 7, 30, 45, 59])
+def test_bytes_before_a_damaged_chunk_of_the_same_block_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    """The first read fails because of that chunk. Then only the rest of a chunk is requested."""
+    monkeypatch.setattr(range_records, "BLOCK_SIZE", BLOCK)
+    monkeypatch.setattr(range_records, "BATCH_HEADER_SIZE", 1)
+    data = bytes(range(90))
+    stored = [zstandard.compress(data[at : at + 30]) for at in (0, 30, 60)]
+    stored[2] = bytes(len(stored[2]))
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(stored))
+    chunks = Chunks(30, len(data), tuple(map(len, stored)), is_compressed=True, key=None)
+    blocks = Blocks(Blob(str(path), len(data), chunks=chunks), len(data))
+    try:
+        records = RangeRecords(blocks, 0, len(data))
+        assert read(records, position, 90) == data[position:60]
+        with pytest.raises(CorruptRecordsError, match="chunk 2 is damaged"):
+            read(records, 60, 1)
+    finally:
+        blocks.close()

@@ -16,6 +16,8 @@ from tests.downconvert.storage.logs import batch
 
 from .test_follow import OPTIONS
 
+ID, OTHER = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
 
 def followed(path: Path, *batches: bytes) -> FollowedLog:
     """A log in a mounted directory."""
@@ -52,23 +54,29 @@ def test_where_a_log_was_written_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "known", "epoch"),
+    ("offset", "known", "epoch", "topic_id"),
     [
-        (5, Place(5, 2), 2),  # the record before it was compacted, perhaps
-        (5, Place(3, 2), -1),  # that was another record
-        (5, Place(5, 2, topic_id="other"), 2),  # the directory does not say of which topic it is
-        (5, None, -1),
+        (5, Place(5, 2), 2, None),  # the record before it was compacted, perhaps
+        (5, Place(3, 2), -1, None),  # that was another record
+        (5, Place(5, 2, topic_id=ID), 2, None),  # the directory does not say of which topic it is
+        (5, Place(5, 2, topic_id=ID), 2, ID),
+        (5, Place(5, 2, topic_id=OTHER), -1, ID),  # the topic was recreated
+        (5, None, -1, None),
+        (5, None, -1, ID),
     ],
 )
 def test_a_place_keeps_the_epoch_of_its_own_record_only(
-    tmp_path: Path, offset: int, known: Place | None, epoch: int
+    tmp_path: Path, offset: int, known: Place | None, epoch: int, topic_id: str | None
 ) -> None:
     name = TopicPartition("a", 0)
-    partition(tmp_path, batch(*range(9), magic=1), "a-0")  # old messages have no epochs
+    directory = partition(tmp_path, batch(*range(9), magic=1), "a-0")  # messages without epochs
+    if topic_id is not None:
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
     options = Options.parse(OPTIONS | {"path": str(tmp_path)}, streaming=True)
     follower = LogFollower(options, FollowedLogs(options))
     follower.refresh()
     before = None if known is None else {name: known}
     found = follower.placed({name: offset}, before)
-    topic_id = None if known is None else known.topic_id
+    if topic_id is None and known is not None:
+        topic_id = known.topic_id
     assert found == {name: Place(offset, epoch, topic_id=topic_id)}

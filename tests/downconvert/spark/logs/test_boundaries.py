@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.logs.boundaries import begins_batch, boundaries_of
+from downconvert.spark.logs.boundaries import begins_batch, boundaries_of, index_bytes
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
@@ -145,3 +145,18 @@ def test_boundaries_of_a_stored_segment_are_those_of_a_mounted_one(
         assert stored.before_offset(offset) <= SIZE * (offset // 4)
     for position in range(0, left * SIZE, 7):
         assert stored.from_position(position) == mounted.from_position(position)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("kind", [Kind.OFFSET_INDEX, Kind.TIME_INDEX])
+def test_a_file_that_is_too_large_for_an_index_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, is_packed: bool
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    made(logs / "a-0")
+    data = (logs / "a-0" / file_name(0, kind)).read_bytes()
+    (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
+    for size_max, expected in ((len(data), data), (len(data) - 1, b"")):
+        monkeypatch.setattr("downconvert.spark.logs.boundaries.INDEX_SIZE_MAX", size_max)
+        assert index_bytes(log.segments[0], kind) == expected

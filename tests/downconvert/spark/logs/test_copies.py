@@ -42,6 +42,21 @@ def test_how_far_a_copy_goes(tmp_path: Path) -> None:
     assert look(log) == copy(log, 0)
 
 
+@pytest.mark.parametrize("noted", [None, 0, 7])
+def test_the_epoch_of_a_copy_is_the_latest_that_its_files_show(
+    tmp_path: Path, noted: int | None
+) -> None:
+    """The leader epoch checkpoint, which may be old, and the last batch that can be read. The last
+    segment has none."""
+    directory = tmp_path / "old-0"
+    segment(directory, 0, batch(0, leader_epoch=2), batch(1, leader_epoch=3))
+    segment(directory, 2, bytes(100))
+    if noted is not None:
+        (directory / "leader-epoch-checkpoint").write_text(f"0\n1\n{noted} 0\n")
+    found = look(read_partition(OLD, str(directory)))
+    assert (found.end_offset, found.epoch) == (2, max(3, noted or 0))
+
+
 def brokers(directory: Path, topics: int, partitions: int, lag: int = 0) -> None:
     """Three brokers' directories, each with a copy of each partition. `lag`: batches that the last
     broker does not have."""

@@ -20,6 +20,7 @@ from downconvert.spark.stream.follow import now
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.spark.stream.test_follow import Limit, append, read, stream
+from tests.downconvert.spark.tiered import Packing, aiven
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 ENDS: Final = {2: 5, 5: 7, 9: 9, 12: 15}  # of segments, by their base offsets
@@ -165,6 +166,26 @@ def test_a_gap_that_another_copy_fills_in_part_is_waited_for(
         assert found["waitingUpTo"] > found["offset"]
     else:
         assert found == end
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_stream_waits_beside_a_new_segment_of_tiered_storage(
+    tmp_path: Path, is_compressed: bool, is_new: bool
+) -> None:
+    source = tmp_path / "a-0"
+    for base in (0, 10):
+        indexed_segment(source, base, batch(base, base + 1))
+        packing = Packing(is_compressed=is_compressed)
+        aiven(tmp_path / "tier", source, base, base + 1, packing, f"{base:022d}")
+    for file in (tmp_path / "tier").rglob("*.log"):
+        os.utime(file, None if is_new else (1000, 1000))
+    followed = stream(tmp_path / "tier")
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        found = followed.latestOffset({"a": {"0": 0}})["a"]["0"]
+    assert found["offset"] == (2 if is_new else 12)
+    assert len(noted) == is_new
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

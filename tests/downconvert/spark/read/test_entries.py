@@ -106,6 +106,39 @@ def test_a_size_that_leads_into_the_midst_of_a_batch_is_not_followed(
     assert len(whole) >= (60 - 8) * (2 if level == "record" else 1)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("inner", [(9000, 9000), (9000, 8999), (64, 64), (65, 64)])
+def test_a_size_that_leads_to_batches_in_a_value_is_not_followed(
+    tmp_path: Path, level: str, inner: tuple[int, int]
+) -> None:
+    """Their offsets do not rise. The next index entry is behind the batch with that value."""
+    hidden = b"".join(map(batch, inner))
+    good = batches()
+    good[22] = build([Record(66, 0, value=hidden)], magic=V2)
+    whole = b"".join(good)
+    leap = whole.index(hidden) - sum(map(len, good[:21]))
+    bad = damaged(good[21], field="size", to=leap - PREFIX.size, crc="stale")
+    with_index(tmp_path, good, whole.replace(good[21], bad))
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    (report,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (report["startOffset"], report["endOffset"]) == (63, 72)
+
+
+@pytest.mark.parametrize("following", [0, 1, 2])
+def test_damage_whose_offsets_are_unknown_is_a_row_without_them(
+    tmp_path: Path, following: int
+) -> None:
+    """The offset of the next batch is wrong, and too low."""
+    low = following.to_bytes(8, "big") + batch(4, 5)[8:]
+    data = batch(0, 1) + flipped(batch(2, 3), 8 * (len(batch(2, 3)) - 1)) + low + batch(6, 7)
+    partition(tmp_path, data)
+    found = rows(tmp_path, mode="PERMISSIVE")
+    first, second = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (first["startOffset"], first["endOffset"]) == (None, None)
+    assert (second["startOffset"], second["endOffset"]) == (4, 6)
+    assert "checksum does not match" in first["reason"]
+
+
 def test_without_an_index_what_is_after_a_broken_header_is_lost_and_reported(
     tmp_path: Path,
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.jobs.export import export_noted
-from downconvert.spark.jobs.export.export_stored import write_records
+from downconvert.spark.jobs.export.export_directory import DirectoryNotes
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.read.reader import Task
@@ -292,7 +292,7 @@ def _export(
             try:
                 with patch.context() as dying:
                     if dies:
-                        _let_die(dying, history.chance)
+                        _let_die(dying, random.Random(history.chance.random()), lake.target)
                     exported(patch, place, lake.target, repair=repair, committed=committed)
             except (Died, JobError) as error:
                 if is_unclear and "not up to date" in str(error):
@@ -312,16 +312,20 @@ def _export(
     )
 
 
-def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
-    """Kills the next export before or after its tasks write."""
+def _let_die(patch: pytest.MonkeyPatch, chance: random.Random, target: Any) -> None:
+    """Kills the next export before or after it takes one of its steps."""
+    notes = DirectoryNotes if isinstance(target, Path) else type(target)
+    steps = [(notes, name) for name in ("begin", "remove_lost", "remove", "write")]
+    owner, name = chance.choice([(export_noted, "write_records"), *steps])
     is_late = chance.random() < 0.5
+    step = getattr(owner, name)
 
-    def write(*given: Any, **options: Any) -> Any:
+    def dying(*given: Any, **options: Any) -> None:
         if is_late:
-            write_records(*given, **options)
+            step(*given, **options)
         raise Died
 
-    patch.setattr(export_noted, "write_records", write)
+    patch.setattr(owner, name, dying)
 
 
 class _Reader:

@@ -1,15 +1,18 @@
 """What shows that a cleaner has removed offsets, in logs of each format and codec."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.logs.compacted import cleaned_until
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.storage.names import OFFSET_MAX, State
 from records import Codec, MemoryRecords
 from records.formats import V0, V1, V2
-from tests.downconvert.storage.logs import batch
+from tests.downconvert.spark.reading import packed, rows
+from tests.downconvert.storage.logs import batch, segment
 
 END = 50  # where the next segment begins
 
@@ -68,3 +71,22 @@ def test_a_gap_is_seen_up_to_the_last_two_batches_and_none_is_seen_around_a_wron
     assert shows_a_cleaner(*dense, batch(END - 1, magic=magic))
     assert not shows_a_cleaner(*dense[:2], batch(30, magic=magic), *dense[2:])
     assert not shows_a_cleaner(*dense[:3], dense[0], dense[3])
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("topic", "is_compacted"),
+    [("__consumer_offsets", True), ("__transaction_state", True), ("__share_group_state", False)],
+)
+def test_gaps_between_segments_of_the_brokers_own_topics_are_a_cleaners(
+    tmp_path: Path, topic: str, is_compacted: bool, is_packed: bool
+) -> None:
+    (tmp_path / "logs").mkdir()
+    for base in (0, 10):
+        segment(tmp_path / "logs" / f"{topic}-0", base, batch(base, base + 1))
+    place = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    if is_compacted:
+        assert [row["offset"] for row in rows(place)] == [0, 1, 10, 11]
+    else:
+        with pytest.raises(MissingOffsetsError, match="offsets 2 up to 10 are missing"):
+            rows(place)

@@ -299,23 +299,25 @@ def test_before_spark_4_2_a_stream_waits_from_where_it_was_last(
 
 @pytest.mark.parametrize("damage", ["zeros", "a size that leads beyond the end"])
 @pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("damaged", [(1,), (1, 3), (0, 2)])
 def test_a_segment_ends_after_the_last_batch_behind_damage(
-    tmp_path: Path, is_packed: bool, damage: str
+    tmp_path: Path, damaged: tuple[int, ...], is_packed: bool, damage: str
 ) -> None:
-    batches = [batch(at, at + 1) for at in range(0, 8, 2)]
+    batches = [batch(at, at + 1) for at in range(0, 12, 2)]
     indexed_segment(tmp_path / "a-0", 0, *batches)
     log = tmp_path / "a-0" / file_name(0, Kind.LOG)
     data = bytearray(log.read_bytes())
-    at = len(batches[0])
-    if damage == "zeros":
-        data[at : 2 * at] = bytes(at)
-    else:
-        data[at + 8] = 0x7F
+    size = len(batches[0])
+    for at in (number * size for number in damaged):
+        if damage == "zeros":
+            data[at : at + size] = bytes(size)
+        else:
+            data[at + 8] = 0x7F
     log.write_bytes(data)
     (found,) = find_partitions([str(packed(tmp_path / "a-0") if is_packed else tmp_path)])
     (file,) = found.segments
-    assert end_of(file) == 8
-    assert end_of(replace(file, next_offset=7)) == 7
+    assert end_of(file) == 12
+    assert end_of(replace(file, next_offset=11)) == 11
     assert end_of(replace(file, valid_until=5)) == 5
 
 

@@ -341,3 +341,31 @@ def test_aborts_in_tiered_storage_count_if_the_high_watermark_is_behind_them(
         assert found.end == (OFFSET_MAX if high_watermark == 4 else 1), high_watermark
         options = {"isolation": "read_committed", "stopAtHighWatermark": "true"}
         assert [row["offset"] for row in rows(tmp_path / "both", **options)] == wanted
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_an_aborted_transaction_begins_before_the_one_that_is_still_open(
+    tmp_path: Path, is_indexed: bool, is_packed: bool
+) -> None:
+    """Producer 8 has no end yet. Batches are followed from its first one on, and producer 7 has
+    begun before that."""
+    data = [
+        batch(0, 1, transactional=True, producer_id=7, producer_epoch=0, base_sequence=0),
+        batch(2, transactional=True, producer_id=8, producer_epoch=0, base_sequence=0),
+        batch(3, transactional=True, producer_id=7, producer_epoch=0, base_sequence=2),
+        build_marker(ABORT, offset=4, timestamp=0, producer_id=7),
+        batch(5),
+    ]
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (indexed_segment if is_indexed else segment)(logs / "a-0", 0, *data)
+    if is_indexed:
+        entry = ENTRY.pack(VERSION, *AbortedTransaction(7, 0, 4, 2))
+        (logs / "a-0" / file_name(0, Kind.TRANSACTION_INDEX)).write_bytes(entry)
+    place = packed(logs) if is_packed else logs
+    assert rows(place, isolation="read_committed") == []
+    (log,) = find_partitions([str(place)])
+    committed = committed_of(log)
+    assert committed.end == 2
+    assert [(one.first_offset, one.last_offset) for one in committed.aborted] == [(0, 4)]

@@ -12,10 +12,12 @@ import pytest
 from downconvert.spark.logs import stored_headers
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.stored_headers import files_with, header_of, last_batch
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from tests.downconvert.spark.descriptors import open_below
+from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 NAME: Final = TopicPartition("a", 0)
@@ -44,6 +46,20 @@ def test_the_last_batch_begins_before_the_next_segment(
     header, is_damaged = last_batch(made(tmp_path, is_indexed=False, next_offset=next_offset))
     assert header is not None
     assert (header.base_offset, is_damaged) == (expected, False)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_last_batch_with_too_low_an_offset_is_damage(
+    tmp_path: Path, offset: int, is_packed: bool
+) -> None:
+    logs = tmp_path / "logs"
+    low = offset.to_bytes(8, "big") + batch(7, 8)[8:]
+    partition(logs, batch(0, 1, 2) + batch(5, 6) + low, "a-0")
+    (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
+    header, is_damaged = last_batch(log.segments[0])
+    assert header is not None
+    assert (header.base_offset, is_damaged) == (5, True)
 
 
 @pytest.mark.parametrize("valid_until", [OFFSET_MAX, 6, 2])

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.errors import MissingOffsetsError
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.compacted import cleaned_until
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.storage.names import OFFSET_MAX, State
+from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from records import Codec, MemoryRecords
 from records.formats import V0, V1, V2
 from tests.downconvert.spark.reading import packed, rows
-from tests.downconvert.storage.logs import batch, segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+from .test_completeness import LEVELS, reasons
 
 END = 50  # where the next segment begins
 
@@ -90,3 +92,25 @@ def test_gaps_between_segments_of_the_brokers_own_topics_are_a_cleaners(
     else:
         with pytest.raises(MissingOffsetsError, match="offsets 2 up to 10 are missing"):
             rows(place)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("cleaned", [0, 4, 8])
+def test_a_cleaned_copy_that_ends_earlier_says_nothing_of_later_offsets(
+    tmp_path: Path, cleaned: int, level: str
+) -> None:
+    """The leader's copy has a damaged batch there. A cleaner has gone beyond the other copy, whose
+    end was not copied."""
+    batches = [batch(at, at + 1, leader_epoch=0) for at in range(0, 10, 2)]
+    for broker, own in (("b1", batches), ("b2", [batches[0], batches[2]])):
+        (tmp_path / broker).mkdir()
+        indexed_segment(tmp_path / broker / "a-0", 0, *own)
+    checkpoint = tmp_path / "b2" / "cleaner-offset-checkpoint"
+    checkpoint.write_text(f"0\n1\na 0 {cleaned}\n")
+    damaged = bytearray(b"".join(batches))
+    damaged[sum(map(len, batches[:3])) + 70] ^= 1
+    (tmp_path / "b1" / "a-0" / file_name(0, Kind.LOG)).write_bytes(damaged)
+    (reason,) = reasons(tmp_path, level=level)
+    assert "offsets from 6 up to 8" in reason
+    with pytest.raises(CorruptSegmentError):
+        rows(tmp_path, level=level)

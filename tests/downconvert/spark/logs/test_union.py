@@ -397,25 +397,3 @@ def test_a_batch_that_seems_to_be_cut_off_is_not_the_end_of_a_log(
     end = source.latestOffset({"a": {"0": 0}})
     assert end == {"a": {"0": {"offset": 100, "leaderEpoch": 0}}}
     assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in wanted]
-
-
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("cleaned", [0, 4, 8])
-def test_a_cleaned_copy_that_ends_earlier_says_nothing_of_later_offsets(
-    tmp_path: Path, cleaned: int, level: str
-) -> None:
-    """The leader's copy has a damaged batch there. A cleaner has gone beyond the other copy, whose
-    end was not copied."""
-    batches = [batch(at, at + 1, leader_epoch=0) for at in range(0, 10, 2)]
-    for broker, own in (("b1", batches), ("b2", [batches[0], batches[2]])):
-        (tmp_path / broker).mkdir()
-        indexed_segment(tmp_path / broker / "a-0", 0, *own)
-    checkpoint = tmp_path / "b2" / "cleaner-offset-checkpoint"
-    checkpoint.write_text(f"0\n1\na 0 {cleaned}\n")
-    damaged = bytearray(b"".join(batches))
-    damaged[sum(map(len, batches[:3])) + 70] ^= 1
-    (tmp_path / "b1" / "a-0" / file_name(0, Kind.LOG)).write_bytes(damaged)
-    (reason,) = reasons(tmp_path, level=level)
-    assert "offsets from 6 up to 8" in reason
-    with pytest.raises(CorruptSegmentError):
-        rows(tmp_path, level=level)

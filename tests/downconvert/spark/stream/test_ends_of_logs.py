@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from downconvert.spark.errors import DataLossError
+from downconvert.spark.stream.followed_logs import FollowedLog
 from downconvert.storage.names import Kind, file_name
 from records import ControlRecordType, build_marker
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
-from .test_follow import read, stream
+from .test_follow import Limit, read, stream
 
 
 @pytest.mark.parametrize("copies", [1, 2])
@@ -243,3 +244,23 @@ def test_a_transaction_is_open_if_its_marker_is_not_below_the_high_watermark(
         source = stream(path, isolation=isolation)
         assert source.latestOffset({"a": {"0": 0}}) == {"a": {"0": last}}
         source.stop()
+
+
+@pytest.mark.parametrize("limit", [Limit(max_bytes=100), Limit(max_rows=4), Limit()])
+def test_a_log_that_is_shorter_when_it_is_listed_again_is_read_to_its_new_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Any
+) -> None:
+    """A leader truncates it between the listing and the plan."""
+    partition(tmp_path, batch(0, 1), "a-0")
+    second = partition(tmp_path, batch(2, 3), "a-0", 2) / file_name(2, Kind.LOG)
+    before = FollowedLog.epoch_of
+
+    def epoch_of(log: FollowedLog, offset: int) -> int:
+        if second.exists():
+            second.unlink()
+            raise FileNotFoundError(2, "no such file", str(second))
+        return before(log, offset)
+
+    monkeypatch.setattr(FollowedLog, "epoch_of", epoch_of)
+    end = stream(tmp_path).latestOffset({"a": {"0": 0}}, limit)
+    assert end == {"a": {"0": 2}}

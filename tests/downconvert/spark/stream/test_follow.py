@@ -15,7 +15,7 @@ from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.read.reader import Task
 from downconvert.spark.stream import followed_logs
 from downconvert.spark.stream.follow import LogFollower, shared_out
-from downconvert.spark.stream.followed_logs import FollowedLog, FollowedLogs
+from downconvert.spark.stream.followed_logs import FollowedLogs
 from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
@@ -382,23 +382,3 @@ def test_a_segment_that_is_removed_after_the_listing_is_a_loss(
         stream(path).latestOffset(start, Limit(max_rows=1))  # type: ignore[arg-type]
     with pytest.warns(RuntimeWarning, match="was deleted after it was listed"):
         assert forgiving.latestOffset(start, Limit(max_rows=1)) == start  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("limit", [Limit(max_bytes=100), Limit(max_rows=4), Limit()])
-def test_a_log_that_is_shorter_when_it_is_listed_again_is_read_to_its_new_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Any
-) -> None:
-    """A leader truncates it between the listing and the plan."""
-    partition(tmp_path, batch(0, 1), "a-0")
-    second = partition(tmp_path, batch(2, 3), "a-0", 2) / file_name(2, Kind.LOG)
-    before = FollowedLog.epoch_of
-
-    def epoch_of(log: FollowedLog, offset: int) -> int:
-        if second.exists():
-            second.unlink()
-            raise FileNotFoundError(2, "no such file", str(second))
-        return before(log, offset)
-
-    monkeypatch.setattr(FollowedLog, "epoch_of", epoch_of)
-    end = stream(tmp_path).latestOffset({"a": {"0": 0}}, limit)
-    assert end == {"a": {"0": 2}}

@@ -242,19 +242,6 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(
     assert producer.begin() is ErrorCode.NONE
 
 
-@pytest.mark.parametrize("shift", [-DAY, DAY])
-def test_setting_the_clock_neither_keeps_a_transaction_open_nor_ends_it(
-    broker: Broker, producer: Producing, shift: float
-) -> None:
-    producer.write([b"a"])
-    broker.tick(NOW + 10)
-    broker.time_of_day.shift = shift
-    broker.tick(NOW + TIMEOUT_MS / 1000)
-    assert not is_stable(broker)
-    broker.tick(NOW + TIMEOUT_MS / 1000 + 11)
-    assert is_stable(broker)
-
-
 def test_transactional_ids_are_forgotten_after_a_week(broker: Broker, producer: Producing) -> None:
     other = Producing(broker, "other")
     other.begin()

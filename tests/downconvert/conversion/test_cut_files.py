@@ -81,6 +81,17 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
             assert lazy.damage is not None or not lazy.is_whole or response == whole
 
 
+@pytest.mark.parametrize("left", [1_000, 30_000])
+def test_a_reused_buffer_does_not_replace_the_bytes_that_were_cut_off(left: int) -> None:
+    """Two conversions read one entry into the same buffer. The file is cut between them."""
+    value = random.Random(1).randbytes(40_000)
+    log = Changing(build([Record(0, 5, value=value)], magic=1, codec=Codec.LZ4))
+    assert b"".join(convert(log, 0, 0, GZIPPED))
+    log.now = log.now[:left]
+    with pytest.raises(CorruptRecordsError):
+        list(convert(log, 0, 0, GZIPPED))
+
+
 @pytest.mark.parametrize(
     "policy",
     [

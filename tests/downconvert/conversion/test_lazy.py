@@ -178,6 +178,17 @@ def test_a_response_that_could_not_be_held_begins_as_it_is_sent(codec, monkeypat
     assert sent(lazy.to_send()).startswith(lazy.head())
 
 
+def test_a_head_stays_as_it_is_while_other_records_are_converted():
+    """The first message is larger than the window, so Python converts it in a reused buffer."""
+    lazy, other = (
+        LazyDownConvertRecords(MemoryRecords(one(0, value=value * 100_000)), 1)
+        for value in (b"v", b"w")
+    )
+    head = lazy.head()
+    assert b"w" in sent(other.to_send())
+    assert sent(lazy.to_send()).startswith(head)
+
+
 @pytest.mark.parametrize("count", [1, 20])
 def test_the_head_of_a_response_has_no_aborted_records(count):
     """It is held for one batch, and made for more of them."""

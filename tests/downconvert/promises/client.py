@@ -52,7 +52,7 @@ class Client:
         self._steps: Steps[LazyDownConvertRecords] | None = None
         self._send: LazyDownConvertSend | None = None
         self._is_whole = False  # as the response says of itself
-        self._head = b""  # as it said that it begins
+        self._head = memoryview(b"")  # as it said that it begins
         self._fetched = 0  # responses
         self._idle = 0  # turns
         self._left = 0  # times, since the last response
@@ -146,7 +146,7 @@ class Client:
         size = lazy.size if self._limit is None else min(self._limit, lazy.size)
         promised(self._send.size == size, "a send is as long as promised", size)
         self._is_whole = lazy.is_whole and size == lazy.size
-        self._head = bytes(lazy.head())[:size]
+        self._head = lazy.head()[:size]
         self._channel = any_channel(self._random, size)
         self._budgets = self._random.choice(((None,), BUDGETS, BUDGETS))
         self._piece_max = self._world.piece_max(self._asks, self._offset, self._part)

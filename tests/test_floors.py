@@ -388,7 +388,6 @@ def test_the_library_needs_no_extra() -> None:
     foreign = {
         (str(found.path), found.module)
         for found in imports()
-        if found.floor in STILL
-        and found.top not in stdlib_module_names | NEEDED | NAMES
+        if found.floor in STILL and found.top not in stdlib_module_names | NEEDED | NAMES
     }
     assert foreign == set()

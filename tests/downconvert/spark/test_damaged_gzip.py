@@ -14,9 +14,10 @@ from downconvert.spark.jobs.audit.audit_segment import audit_segments
 from downconvert.spark.logs.places import Json
 from downconvert.storage.names import Kind, file_name
 from records.formats import V2
-from tests.downconvert.spark.reading import packed, rows
-from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .reading import packed, rows
+from .stream.test_follow import read, stream
 
 LOG: Final = file_name(0, Kind.LOG)  # of the first of two segments
 Damage = Callable[[bytes], bytes]

@@ -113,3 +113,28 @@ def test_any_bytes_are_read_or_refused(data: bytes, version: int) -> None:
             except UnreadableRecordError:
                 continue
             assert found is None or isinstance(found, (RecordKey, Committed, StoredGroup, tuple))
+
+
+def test_records_are_byte_for_byte_as_kafka_writes_them() -> None:
+    key = RecordKey("g", ("t", 1))
+    assert write_key(key) == bytes.fromhex("0001 0001 67 0001 74 00000001")
+    assert read_key(write_key(key)) == key
+    assert read_key(b"\0\0" + write_key(key)[2:]) == key  # as 0.8.2 wrote them
+    committed = Committed(7, 3, "m", 1000)
+    written = bytes.fromhex("0003 0000000000000007 00000003 0001 6d 00000000000003e8")
+    assert write_committed(committed) == written
+    assert read_committed(written) == committed
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0000 0000000000000007 0001 6d 00000000000003e8",
+        "0001 0000000000000007 0001 6d 00000000000003e8 ffffffffffffffff",
+        "0002 0000000000000007 0001 6d 00000000000003e8",
+        "0003 0000000000000007 ffffffff 0001 6d 00000000000003e8",
+        "0004 0000000000000007 ffffffff 02 6d 00000000000003e8 00",
+    ],
+)
+def test_offsets_of_every_version_are_read(value: str) -> None:
+    assert read_committed(bytes.fromhex(value)) == Committed(7, -1, "m", 1000)

@@ -225,6 +225,24 @@ def test_channels_that_wait_encrypt_or_buffer_are_written_to_by_python(sockets, 
     assert descriptor_of(ours) is None
 
 
+class Inverted(io.FileIO):
+    """A file that inverts each byte."""
+
+    TABLE = bytes(reversed(range(256)))
+
+    def write(self, data):
+        return super().write(bytes(data).translate(self.TABLE))
+
+
+def test_a_file_with_a_write_of_its_own_is_written_to_by_it(tmp_path):
+    lazy = LazyDownConvertRecords(MemoryRecords(PLAIN), 1)
+    send = lazy.to_send()
+    with Inverted(tmp_path / "out", "wb") as channel:
+        while not send.completed:
+            send.write_to(channel, GiB)
+    assert (tmp_path / "out").read_bytes().translate(Inverted.TABLE) == sent(lazy.to_send())
+
+
 def test_a_file_that_was_truncated_after_it_was_measured_is_an_error(sockets, tmp_path):
     (tmp_path / "log").write_bytes(PLAIN)
     with FileRecords.open(tmp_path / "log") as records:

@@ -145,17 +145,16 @@ class Exchange:
     def abandon(self) -> None:
         """The client has gone, and all work for it ends. The generator of work in progress is
         closed at once. It refers to its exchange, so otherwise the garbage collector would close
-        it, at any time and in any thread. The request's bytes are released: a group may refer to
-        the exchange for minutes."""
+        it, at any time and in any thread."""
         self.is_abandoned = True
         self._paused = None
         work, self.work = self.work, None
         if work is not None:
             work.close()
-        self._release_request()
 
-    def _release_request(self) -> None:
-        """Releases the request's body. Others may refer to the exchange."""
+    def release_request(self) -> None:
+        """Releases the request's body, which nothing needs any more. Others may refer to the
+        exchange."""
         self.request = Request(self.request.header, Message(), self.request.size)
 
     def _run(self, step: Step, now: float) -> None:
@@ -219,6 +218,6 @@ class Exchange:
         assert not self.is_done, f"{self.request.api.name} is answered twice"
         self.send, self.is_done = send, True
         if self.request.size > FREE_SIZE:  # its response may be sent for long
-            self._release_request()
+            self.release_request()
         if self.on_done is not None:
             self.on_done(self)

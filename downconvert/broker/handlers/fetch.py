@@ -13,8 +13,8 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.fetch.fetch_reader import FetchReader
-from downconvert.broker.fetch.fetch_request import FetchRequest
-from downconvert.broker.fetch.fetch_session import Asked, Context
+from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest
+from downconvert.broker.fetch.fetch_session import LARGE, Asked, Context
 from downconvert.broker.fetch.idle import IdleLook
 from downconvert.broker.fetch.reading import available
 from downconvert.broker.state import BrokerState
@@ -101,7 +101,8 @@ class Fetch:
         self._request = request
         self._reader = reader = FetchReader(broker, exchange, request)
         self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # it gets no more
-        self._deadline = now + request.wait
+        named = exchange.request.elements
+        self._deadline = now + min(request.wait, WAIT_MAX * LARGE / max(named, LARGE))
         self._asked = context.asked  # without the idle ones
         self._idle: list[Asked] = []
         self._look = self._new_look(now) if context.is_session else None

@@ -51,6 +51,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         may_skip_assignment=header.version >= WITH_SKIPPED_ASSIGNMENT,
     )
     broker.groups.join(body.group_id, join, now, post)
+    exchange.release_request()
 
 
 def _is_too_large(body: Message) -> bool:

@@ -42,3 +42,4 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         protocol_type=body.protocol_type,
         protocol=body.protocol_name,
     )
+    exchange.release_request()

@@ -52,6 +52,19 @@ def test_a_fetch_at_the_end_waits_for_records(version: int, tmp_path: Path) -> N
         assert not len(broker.purgatory)
 
 
+@pytest.mark.parametrize(("partitions", "seconds"), [(1, 60.0), (999, 60.0), (3999, 15.0)])
+def test_a_fetch_of_many_partitions_waits_for_a_shorter_time(
+    tmp_path: Path, partitions: int, seconds: float
+) -> None:
+    """It takes memory meanwhile. The topic counts as an element, too."""
+    with writable_broker(tmp_path, "events") as broker:
+        body = request(broker, {"events": 0}, max_wait_ms=2**31 - 1, min_bytes=1)
+        body.topics[0].partitions *= partitions
+        exchange = begin(broker, ApiKey.Fetch, 4, body)
+        assert not exchange.is_done
+        assert broker.purgatory.next_deadline == seconds
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_fetch_that_has_waited_long_enough_is_answered(version: int, tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from .ports import LOOPBACK, free_ports, wait_for_server
+from .spark_jvm import quick_jvm
 
 START_SECONDS: Final = 240.0
 CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 ROOT: Final = Path(__file__).parents[1]
 SETTINGS: Final = {
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
     "spark.connect.grpc.binding.address": LOOPBACK,
@@ -40,6 +40,7 @@ def running(directory: Path, environment: dict[str, str] | None = None) -> Itera
     (port,) = free_ports(1)
     home = Path(pyspark.__file__).parent
     settings = SETTINGS | {
+        "spark.driver.extraJavaOptions": quick_jvm(),
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),

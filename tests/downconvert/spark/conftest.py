@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests import object_store
+from tests.spark_jvm import quick_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 REQUIRED: Final = os.environ.get("REQUIRE_SPARK", "") not in ("", "0")
 MODULES: Final = ("pyspark", "pyarrow", "numpy")
 CONNECT_SECONDS: Final = 120  # 15 by default: a busy machine is not to be taken for a dead process
-# A JVM that lives for minutes spends more on compiling its hot methods again than that gives back.
-QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def missing() -> list[str]:
@@ -63,7 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", QUICK_JVM)
+        .config("spark.driver.extraJavaOptions", quick_jvm())
         .config("spark.python.authenticate.socketTimeout", f"{CONNECT_SECONDS}s")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -10,8 +10,8 @@ import pyspark
 import pytest
 
 from tests.downconvert.storage.logs import batch
+from tests.spark_jvm import quick_jvm
 
-from .conftest import QUICK_JVM
 from .reading import partition
 
 ROOT: Final = Path(__file__).parents[3]
@@ -21,7 +21,6 @@ QUIET: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": QUICK_JVM,
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "ERROR",
 }
@@ -48,7 +47,8 @@ def test_spark_sql_reads_a_table_of_segments(tmp_path: Path) -> None:
     partition(tmp_path / "logs", batch(0, 1, 2), "orders-0")
     partition(tmp_path / "logs", batch(0), "other-0")
     home = Path(pyspark.__file__).parent
-    settings = [part for item in QUIET.items() for part in ("--conf", "=".join(item))]
+    quiet = QUIET | {"spark.driver.extraJavaOptions": quick_jvm()}
+    settings = [part for item in quiet.items() for part in ("--conf", "=".join(item))]
     ran = subprocess.run(
         [home / "bin" / "spark-sql", *settings, "-e", SCRIPT.format(path=tmp_path / "logs")],
         capture_output=True,

@@ -23,9 +23,9 @@ from records import Codec, build
 from records.backend import NAME
 from records.batches.columns import Columns
 from records.formats import V2
-from tests.downconvert.spark.conftest import QUICK_JVM
 from tests.downconvert.spark.killing import kill_once
 from tests.downconvert.storage.logs import batch, segment
+from tests.spark_jvm import quick_jvm
 
 TO_V1 = Settings(to_magic=1)
 TO_V2 = Settings(to_magic=2)
@@ -247,7 +247,7 @@ def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_execu
     python.write_text(PYTHON.format(packages=packages, python=sys.executable))
     python.chmod(0o755)
     archive = write_archive(tmp_path / "package.zip")
-    arguments = (large, target, archive, tmp_path / "scratch", QUICK_JVM)
+    arguments = (large, target, archive, tmp_path / "scratch", quick_jvm())
     job = subprocess.Popen(
         [sys.executable, "-c", ON_A_CLUSTER, *map(str, arguments)],
         stdout=subprocess.PIPE,

@@ -1,5 +1,7 @@
 """A policy as a line of text."""
 
+from dataclasses import replace
+
 import pytest
 
 from downconvert import ConversionPolicy
@@ -16,6 +18,7 @@ pytestmark = RUNS_ONCE
         ("default", ConversionPolicy()),
         ("kafka", ConversionPolicy.kafka()),
         ("size=estimate", ConversionPolicy(size="estimate")),
+        ("kafka, , size=exact,", replace(ConversionPolicy.kafka(), size="exact")),
         ("default,chunk_size=64KiB", ConversionPolicy(chunk_size=65536)),
         (
             "recode=zstd:gzip+lz4:magic0:none",

@@ -108,8 +108,9 @@ def last_batch(file: SegmentFile, known: BatchHeader | None = None) -> LastBatch
 
     `known`: the last batch at an earlier call. If a mounted log still has it, only what follows it
     is read."""
-    found, is_damaged, rising, end = None, False, Rising(file.base_offset), 0
-    with _records_from(file, known) as records:
+    found, is_damaged, end = None, False, 0
+    with _records_from(file, known) as (records, after):
+        rising = Rising(after)
         try:
             for header in below(records.batches(), file.next_offset):
                 is_damaged = not rising.add(header)
@@ -124,8 +125,9 @@ def last_batch(file: SegmentFile, known: BatchHeader | None = None) -> LastBatch
 
 
 @contextmanager
-def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[Records]:
-    """The bytes from a known batch on, or from a batch shortly before the end of the segment."""
+def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[tuple[Records, int]]:
+    """The bytes from a known batch on, or from a batch shortly before the end of the segment; and
+    an offset that all of their batches have reached. The offset of the known batch is right."""
     if known is not None and not file.blobs and known.position < file.size:
         with FileRecords.open(file.path) as log:
             rest = log.slice(min(known.position, log.size), file.size - known.position)
@@ -133,7 +135,8 @@ def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[Reco
             with suppress(CorruptRecordsError):
                 first = next(rest.batches(), None)
             if first is not None and first._replace(position=known.position) == known:
-                yield FileRecords(rest.file, rest.origin, rest.size, first=first)
+                records = FileRecords(rest.file, rest.origin, rest.size, first=first)
+                yield records, known.base_offset
                 return
-    with _records_near(file, file.next_offset - 1) as records:
-        yield records
+    with _records_near(file, file.next_offset - 1) as near:
+        yield near, file.base_offset

@@ -48,6 +48,17 @@ def test_the_last_batch_begins_before_the_next_segment(
     assert (header.base_offset, is_damaged) == (expected, False)
 
 
+def test_the_last_batch_is_the_same_from_the_known_one_on(tmp_path: Path) -> None:
+    """A batch with a lower offset follows it. No checksum covers offsets."""
+    directory = partition(tmp_path, batch(0, 1, 2) + batch(3, 4, 5, 6) + batch(4), "a-0")
+    size = (directory / file_name(0, Kind.LOG)).stat().st_size
+    file = SegmentFile(str(directory), 0, State.LIVE, size, OFFSET_MAX)
+    found = last_batch(file)
+    assert found.header is not None
+    assert (found.header.base_offset, found.is_damaged) == (3, True)
+    assert last_batch(file, found.header) == found
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("offset", [0, 2])
 def test_a_last_batch_with_too_low_an_offset_is_damage(

@@ -1,6 +1,6 @@
 """Runs the tests in several processes: `python -m tests.in_parts -m "not slow"`.
 
-A part is a folder without the parts inside it. Each process collects and runs one part.
+A part is a file, or a folder without the parts inside it. Each process collects and runs one part.
 Arguments that name folders or tests of `tests/` are parts themselves, instead of those below.
 `--at-once 2` runs two parts at a time. All other arguments are pytest's.
 
@@ -21,10 +21,11 @@ AT_ONCE: Final = 4  # more than there may be cores: tests wait for sockets and c
 ROOT: Final = Path(__file__).parents[1]
 
 # The longest part is first, so that no process is alone with it in the end.
-FOLDERS: Final = (
+PARTS: Final = (
     "tests/downconvert/spark",
     "tests/downconvert/gateway",
     "tests/downconvert/spark/jobs",
+    "tests/downconvert/spark/test_bench_trees.py",
     "tests/downconvert/broker",
     "tests/clients",
     "tests/downconvert/cli",
@@ -39,7 +40,7 @@ FOLDERS: Final = (
 )
 
 
-def arguments(part: str, parts: Sequence[str] = FOLDERS) -> list[str]:
+def arguments(part: str, parts: Sequence[str] = PARTS) -> list[str]:
     """pytest's arguments for a part without the other parts inside it."""
     inside = [other for other in parts if other.startswith(f"{part}/")]
     return [part, *(f"--ignore={other}" for other in inside)]
@@ -67,7 +68,7 @@ def main(words: list[str]) -> int:
     parser = ArgumentParser(prog="python -m tests.in_parts", allow_abbrev=False, add_help=False)
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     own, others = parser.parse_known_args(words)
-    parts = [word for word in others if word.startswith("tests")] or FOLDERS
+    parts = [word for word in others if word.startswith("tests")] or PARTS
     options = [word for word in others if word not in parts]
     failed = []
     with ThreadPoolExecutor(own.at_once) as pool:

@@ -221,3 +221,15 @@ def test_one_task_reads_all_of_a_log_and_as_many_more_as_fit() -> None:
 
 def cost(splits: tuple[Split, ...]) -> int:
     return sum(split.size + OPEN_COST for split in splits)
+
+
+@pytest.mark.parametrize("level", ["offset", "group", "transaction"])
+def test_a_state_table_has_one_task_for_all_of_a_partition(tmp_path: Path, level: str) -> None:
+    """However small tasks are: a later record of a key replaces an earlier one."""
+    topic = "__transaction_state" if level == "transaction" else "__consumer_offsets"
+    for number in range(3):
+        for base in (0, 5, 9):
+            indexed_segment(tmp_path / f"{topic}-{number}", base, batch(base), batch(base + 1))
+    tasks = plan(parsed(tmp_path, level=level, maxPartitionBytes=1), Bounds())
+    found = [[(split.partition, split.segment.base_offset) for split in task] for task in tasks]
+    assert found == [[(number, base) for base in (0, 5, 9)] for number in range(3)]

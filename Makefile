@@ -60,13 +60,12 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@mv $@.part $@
 
 # Several parts at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
-IN_PARTS = $(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m tests.in_parts -o tmp_path_retention_policy=failed
-
 test: build ## run the tests that need Python and cargo only: minutes
-	$(IN_PARTS) -m "not others and not slow"
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m tests.in_parts \
+		-m "not others and not slow" -o tmp_path_retention_policy=failed
 
 test-all: build ## run all tests, also those with Kafka's brokers, Spark and old clients
-	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),random) $(IN_PARTS) $(TESTS)
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m tests.in_parts --at-once 3
 
 build: $(VENV)/dev.$(KERNEL) ## create .venv and build the kernel in it (needs cargo, else there is no kernel)
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

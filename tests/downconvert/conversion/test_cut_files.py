@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert.conversion import buffers
 from records import (
     Codec,
     ControlRecordType,
@@ -79,6 +80,22 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
                 continue
             assert whole.startswith(response)
             assert lazy.damage is not None or not lazy.is_whole or response == whole
+
+
+def test_a_batch_that_is_gone_is_not_taken_for_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A buffer of zeros is like the header of a batch without records."""
+    monkeypatch.setattr(buffers, "take", bytearray)
+    value = random.Random(1).randbytes(150_000)
+    data = build([Record(0, 5, value=value)], magic=2, codec=Codec.LZ4)
+    whole = b"".join(convert(Changing(data), 0, 0, GZIPPED))
+    for reads in count(1):
+        good, error = until_error(convert(cut(data, 0, reads), 0, 0, GZIPPED))
+        if error is None:
+            break
+        assert isinstance(error, CorruptRecordsError)
+    assert (good, reads > 1) == (whole, True)
 
 
 @pytest.mark.parametrize("left", [1_000, 30_000])

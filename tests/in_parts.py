@@ -50,7 +50,7 @@ def run(
     number: int, parts: Sequence[str], options: list[str]
 ) -> "subprocess.CompletedProcess[str]":
     """Runs one of the parts. The environment tells it which, so that its ports are its own."""
-    print(f"   {parts[number]}: begun", flush=True)
+    print(f"   {parts[number]}: begun\n", end="", flush=True)  # by one write: parts begin together
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, *arguments(parts[number], parts), *options],

@@ -84,7 +84,7 @@ class Converter:
         engine: Engine | None = None,
     ) -> None:
         """`chunk_size`: bytes of records that are converted at a time; by default the policy's.
-        `engine`: if it has begun, call `continue_after` with what it has done."""
+        `engine`: if it has begun, the first `advance` takes what it has done."""
         self._records = records
         self._request = request
         self._chunk_size = request.policy.chunk_size if chunk_size is None else chunk_size
@@ -96,10 +96,13 @@ class Converter:
         self._largest = 0
         self.position = 0
 
-    def advance(self, end: int, target: Target, room: int, budget: int) -> Progress | None:
+    def advance(
+        self, end: int, target: Target, room: int, budget: int, begun: Progress | None = None
+    ) -> Progress | None:
         """Converts up to `end`, which is the boundary of an entry or the end of the records. Makes
         at most `room` bytes, and begins no other chunk after `budget` bytes. Returns None at the
-        end, or if the target is COUNTED and the next messages must be made.
+        end, or if the target is COUNTED and the next messages must be made. `begun`: what the
+        engine has done by a call with the same arguments.
 
         A message that Python converts may be larger than `room`. Python's messages are always
         returned in memory, even if the target is a channel. Raises RecordsError for damage or a
@@ -117,27 +120,25 @@ class Converter:
                 if not self._decide(due, end, is_measuring=target is COUNTED):
                     return None
             else:
-                chunk_size = MEASURED_CHUNK_SIZE if target is COUNTED else self._chunk_size
-                done = self._engine.advance(self.position, end, chunk_size, target, room, budget)
-                if self.continue_after(done):
+                if begun is None:
+                    size = MEASURED_CHUNK_SIZE if target is COUNTED else self._chunk_size
+                    done = self._engine.advance(self.position, end, size, target, room, budget)
+                else:
+                    done, begun = begun, None
+                consumed, size, outcome, rest, _ = done
+                self.position += consumed
+                if rest:
+                    self._largest = max(self._largest, len(rest))
+                if outcome in GOES_ON:
                     return done
-                if self._due is None:
+                if outcome != END:
+                    self._due = outcome
+                if size or rest:
+                    return done
+                if outcome == END:
                     return None
             if self.position - begin >= self._chunk_size:
                 return NOTHING
-
-    def continue_after(self, done: Progress) -> bool:
-        """Notes what a call of the engine has done. Returns whether this is a step: it has made
-        something, or the engine could continue by itself."""
-        consumed, size, outcome, rest, _ = done
-        self.position += consumed
-        if rest:
-            self._largest = max(self._largest, len(rest))
-        if outcome in GOES_ON:
-            return True
-        if outcome != END:
-            self._due = outcome
-        return bool(size or rest)
 
     def messages(self, end: int) -> Iterator[Buffer]:
         """All messages up to `end`, some at a time, or parts of a large one. They are valid until

@@ -117,8 +117,6 @@ def _exact(
     else:
         engine, first, seconds = begun
         converter = Converter(records, request, SMALL_SIZE_MAX, engine)
-        if converter.continue_after(first):
-            yield _work_since(converter, 0)
     is_small = begun is not None
     size = held_from = 0
     before: Counts | None = None
@@ -140,7 +138,10 @@ def _exact(
             made = Made(ENOUGH if ends_early else room, room)
             if is_small:
                 made.seconds = seconds
-                made.add(first[3] or b"", is_whole=converter.is_between)
+                call = records.size, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE
+                if (done := converter.advance(*call, first)) is not None:
+                    made.add(done[3] or b"", is_whole=converter.is_between)
+                yield _work_since(converter, 0)
             step_size = SMALL_STEP_SIZE if is_small else STEP_SIZE
             is_done = yield from _make(converter, made, records.size, step_size, clock)
     except ClosedRecordsError:

@@ -40,8 +40,8 @@ def test_a_files_tests_are_those_of_its_name_and_some_that_import_it() -> None:
 
 
 def test_all_tests_of_a_small_folder_are_run() -> None:
-    found = own_tests("downconvert/broker/transactions/coordinator.py")
-    assert "tests/downconvert/broker/transactions/test_between_steps.py" in found
+    found = own_tests("downconvert/broker/replication/replica.py")
+    assert "tests/downconvert/broker/replication/test_follower_fields.py" in found
 
 
 def test_a_file_without_own_tests_gets_those_of_its_folder() -> None:

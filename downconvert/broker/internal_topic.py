@@ -87,15 +87,11 @@ class InternalTopic:
 
     def is_led_elsewhere(self, key: str) -> bool:
         """Whether the key's partition is here and led by another broker, or by none."""
-        topic = self._topics.by_name.get(self.name)
-        if topic is None:
+        # Keys may be long and many, so the hash is computed only if it matters.
+        if not self._topics.with_others:
             return False
-        for partition in tuple(topic.partitions.values()):
-            if partition.leader != partition.node_id:
-                # Keys may be long and many, so the hash is computed only if it matters.
-                found = topic.partitions.get(self.partition_of(key))
-                return found is not None and found.leader != found.node_id
-        return False
+        found = self._topics.partition(self.name, self.partition_of(key))
+        return found is not None and found.leader != found.node_id
 
     def partitions(self) -> list[tuple[int, Partition]]:
         """The partitions that are here, by index."""

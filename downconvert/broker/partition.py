@@ -163,8 +163,8 @@ class Partition(PartitionState):
             elif leads and view is not None:
                 view.settle(leadership)
             self._view = view if leads else None
-            self.leader, self.leader_epoch = leadership.leader, leadership.leader_epoch
-            self.replicas, self.isr = leadership.replicas, leadership.isr
+            self.leader_epoch = leadership.leader_epoch
+            self._set_replicas(leadership.leader, leadership.replicas, leadership.isr)
             self.version = leadership.version
             self._isr_min = min(isr_min, len(leadership.replicas))
             self._advance(now)
@@ -173,8 +173,17 @@ class Partition(PartitionState):
         """Neither leads nor follows until the controller decides, because another broker may lead
         meanwhile, with another ISR. `high_watermark`: from the checkpoint of the last run."""
         with self.lock:
-            self.leader, self.replicas, self.isr = None, (), frozenset()
+            self._set_replicas(None, (), frozenset())
             self._high_watermark = max(self.start_offset, min(high_watermark, self.end_offset))
+
+    def _set_replicas(
+        self, leader: int | None, replicas: tuple[int, ...], isr: frozenset[int]
+    ) -> None:
+        self.leader, self.replicas, self.isr = leader, replicas, isr
+        if leader == self.node_id and replicas == (self.node_id,):
+            self._with_others.discard(self)
+        else:
+            self._with_others.add(self)
 
     # --- following
 

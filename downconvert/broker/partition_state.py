@@ -26,7 +26,10 @@ class PartitionState:
     """A partition with a replica on this broker. The lock is held briefly, and never while
     records are converted or sent."""
 
-    def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
+    def __init__(
+        self, name: TopicPartition, log: Log, node_id: int, with_others: set["PartitionState"]
+    ) -> None:
+        """`with_others`: see `Topics.with_others`."""
         self.name = name
         self.key: Final = ("partition", name.topic, name.partition)  # in the purgatory
         self.log = log
@@ -39,6 +42,7 @@ class PartitionState:
         self.leader_epoch = max(0, leader_epochs.latest(leader_epochs.epochs_of(log)))
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: frozenset[int] = frozenset({node_id})
+        self._with_others = with_others
         self.version = -1  # of the controller's last decision
         self.sequences = Sequences()
         self._isr_min = 1

@@ -21,6 +21,7 @@ from records.logged import log_of
 
 from .config import BrokerConfig
 from .partition import Partition
+from .partition_state import PartitionState
 from .topic_configs import TopicConfigs, append_config
 
 LOG: Final = log_of(__name__)
@@ -60,6 +61,9 @@ class Topics(Mapping[str, Topic]):
         self._by_id: dict[bytes, Topic] = {}
         # Topics with their own format or codec, in which producers' records may be rewritten.
         self.rewriting: set[str] = set()
+        # Partitions that other brokers lead, or replicate. Each adds and removes itself when the
+        # controller decides.
+        self.with_others: set[PartitionState] = set()
         self._by_metric_name: defaultdict[str, set[str]] = defaultdict(set)
         self.refresh()
 
@@ -163,6 +167,7 @@ class Topics(Mapping[str, Topic]):
                         partition.leader = None
                         partition.leader_epoch += 1  # waiting fetches are answered now
                         self.log_dir.logs.delete(partition.name)
+                        self.with_others.discard(partition)
             except BaseException:
                 # The same objects, because other threads may hold their locks.
                 topic.partitions = left
@@ -240,7 +245,7 @@ class Topics(Mapping[str, Topic]):
         log = logs.open_or_offline(name)
         if log.is_writable:
             log.writer.configure(LogConfig.of(self.configs.of(name.topic), logs.config))
-        return Partition(name, log, self._config.node_id)
+        return Partition(name, log, self._config.node_id, self.with_others)
 
     def _topic(self, name: str, partitions: dict[int, Partition]) -> Topic:
         topic = Topic(name, _read_id(name, partitions), partitions)

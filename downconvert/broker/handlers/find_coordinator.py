@@ -22,7 +22,6 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     keys = [body.key] if version < BATCHED else body.coordinator_keys
     if body.key_type == GROUP and broker.config.is_writable:
         _make_partitions(broker, keys, now)
-    # Checks all partitions, so it is asked once for all keys.
     refusal = broker.transactions.refusal() if body.key_type == TRANSACTION else None
     found = [_coordinator(broker, exchange, key, refusal) for key in keys]
     exchange.reply(found[0] if version < BATCHED else Message(coordinators=found))

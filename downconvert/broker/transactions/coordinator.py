@@ -97,7 +97,7 @@ class Transactions:
         if not self._config.is_writable:
             return "this broker only reads"
         alone = (self._config.node_id,)
-        for partition in self._topics.partitions():
+        for partition in self._topics.with_others.copy():
             if partition.replicas != alone or partition.leader not in (*alone, None):
                 return "transactions are served by a broker that is alone, and this one has others"
         return None

@@ -24,6 +24,7 @@ from tests.downconvert.storage.logs import UnsyncedDisk, UnsyncedFile
 
 from .fetching import fetched, fetching
 from .late_lock import Late
+from .two_replicas import decision
 
 LOGGER: Final = "downconvert.broker.internal_topic"
 NOW, SHIFT = 1000.5, 7.25  # seconds: of the broker's clock, and of the system's beyond it
@@ -111,9 +112,11 @@ def test_a_key_is_led_elsewhere_if_its_own_partition_is(tmp_path: Path, leader: 
     with topic_of(tmp_path, 0, 1, 2, node_id=4) as (broker, topic):
         keys = {index: key for key in "abcdef" for index in [topic.partition_of(key)]}
         assert not any(topic.is_led_elsewhere(key) for key in keys.values())
-        broker.topics[OFFSETS_TOPIC].partitions[1].leader = leader
+        broker.topics[OFFSETS_TOPIC].partitions[1].assign(decision(1, leader), NOW)
         found = {index: topic.is_led_elsewhere(key) for index, key in keys.items()}
         assert found == {0: False, 1: True, 2: False}
+        broker.topics[OFFSETS_TOPIC].partitions[1].assign(decision(2, 4), NOW)
+        assert not any(topic.is_led_elsewhere(key) for key in keys.values())
 
 
 def test_a_topic_that_is_not_here_has_no_partitions(tmp_path: Path) -> None:

@@ -18,9 +18,12 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.broker.groups.member import Join
 from downconvert.broker.handlers.alter_configs import Operation
+from downconvert.broker.partition import Partition
+from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.storage import TopicPartition
 
 from .asking import ask, begin, response_of
 from .groups.test_joining import new_group
@@ -72,21 +75,44 @@ def test_transactions_are_listed_by_many_filters(
     assert ids == ([0] if filters == "producer_id_filters" else [])
 
 
-def test_the_partitions_are_checked_once_for_all_transactional_ids(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+COMMITTED = Message(
+    name="t", partitions=[Message(partition_index=0, committed_offset=1)], topic_id=bytes(16)
+)
+COORDINATED: dict[str, tuple[ApiKey, int, Message]] = {
+    "commit": (ApiKey.OffsetCommit, 2, Message(group_id="g", topics=[COMMITTED])),
+    "begin": (ApiKey.InitProducerId, 0, Message(transactional_id="x", transaction_timeout_ms=1)),
+    "find": (ApiKey.FindCoordinator, 4, Message(key_type=1, coordinator_keys=["x", "y", "z"])),
+    "find_group": (ApiKey.FindCoordinator, 0, Message(key="g")),
+    "heartbeat": (ApiKey.Heartbeat, 0, Message(group_id="g")),
+}
+
+
+@pytest.mark.parametrize("request_", COORDINATED)
+def test_the_cost_for_a_coordinator_does_not_grow_with_the_partitions(
+    broker: Broker, request_: str
 ) -> None:
-    checks: list[int] = []
-    refusal = broker.transactions.refusal
+    """Neither with those of `__consumer_offsets`, nor with those of other topics."""
 
-    def checked() -> object:
-        checks.append(1)
-        return refusal()
+    def asked() -> Message:
+        return response_of(begin(broker, *COORDINATED[request_]))
 
-    monkeypatch.setattr(broker.transactions, "refusal", checked)
-    body = Message(key_type=1, coordinator_keys=["x", "y", "z"])
-    found = ask(broker, ApiKey.FindCoordinator, 4, body).coordinators
-    assert [one.error_code for one in found] == [ErrorCode.NONE] * 3
-    assert checks == [1]
+    for one in COORDINATED.values():
+        begin(broker, *one)
+    few, _ = lines(asked)
+    for name in (OFFSETS_TOPIC, "t"):
+        partitions = broker.topics[name].partitions
+        for index in range(1, 1_000):
+            partitions[index] = Partition(
+                TopicPartition(name, index), partitions[0].log, 0, broker.topics.with_others
+            )
+    many, found = lines(asked)
+    assert many < few + 100
+    topics = getattr(found, "topics", ())
+    codes = {
+        getattr(one, "error_code", 0)
+        for one in (found, *getattr(found, "coordinators", ()), *(t.partitions[0] for t in topics))
+    }
+    assert codes == ({ErrorCode.UNKNOWN_MEMBER_ID} if request_ == "heartbeat" else {0})
 
 
 def test_long_lists_are_joined_to_settings(broker: Broker) -> None:
@@ -139,6 +165,23 @@ def counted(work: Callable[[], Message]) -> tuple[int, Message]:
     finally:
         sys.setprofile(None)
     return calls, found
+
+
+def lines(work: Callable[[], Message]) -> tuple[int, Message]:
+    """The number of lines of Python that are run, and the response."""
+    run = 0
+
+    def count(_: object, event: str, __: object) -> object:
+        nonlocal run
+        run += event == "line"
+        return count
+
+    sys.settrace(count)
+    try:
+        found = work()
+    finally:
+        sys.settrace(None)
+    return run, found
 
 
 def test_a_member_joins_and_leaves_a_large_group() -> None:

@@ -43,7 +43,9 @@ def logs(tmp_path: Path) -> Iterator[list[Log]]:
 @pytest.fixture
 def replicas(logs: list[Log]) -> tuple[Partition, Partition]:
     """Those of a leader and of its follower."""
-    leader, follower = (Partition(TopicPartition("t", 0), log, n) for n, log in enumerate(logs))
+    leader, follower = (
+        Partition(TopicPartition("t", 0), log, n, set()) for n, log in enumerate(logs)
+    )
     for partition in (leader, follower):
         partition.assign(leadership(), 0.0)
     return leader, follower
@@ -106,7 +108,7 @@ def test_consumers_read_below_the_high_watermark_and_followers_to_the_end(
 
 
 def test_a_lone_replica_s_high_watermark_is_its_end(logs: list[Log]) -> None:
-    partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
+    partition = Partition(TopicPartition("t", 0), logs[0], LEADER, set())
     produce(partition, 3)
     assert partition.high_watermark == 3
     assert not partition.follower_fetched(FOLLOWER, 3, 0.0)
@@ -124,7 +126,7 @@ def test_a_lone_replica_s_high_watermark_is_its_end(logs: list[Log]) -> None:
 def test_a_client_that_knows_another_epoch_is_turned_away(
     logs: list[Log], epoch: int, code: ErrorCode | None
 ) -> None:
-    partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
+    partition = Partition(TopicPartition("t", 0), logs[0], LEADER, set())
     partition.assign(leadership(epoch=5), 0.0)
     try:
         partition.check(epoch, leader=True)
@@ -157,7 +159,7 @@ def test_a_replica_lags_by_the_brokers_clock_whatever_the_time_of_day(
     logs: list[Log], shift: int
 ) -> None:
     """The high watermark waits for a replica outside of the ISR for as long as it may join."""
-    leader = Partition(TopicPartition("t", 0), logs[LEADER], LEADER)
+    leader = Partition(TopicPartition("t", 0), logs[LEADER], LEADER, set())
     leader.assign(replace(leadership(), isr=frozenset({LEADER})), 1_000.0, lag_max=30.0)
     produce(leader)
     leader.follower_fetched(FOLLOWER, 1, 1_000.0)
@@ -230,7 +232,7 @@ def test_old_news_of_the_controller_changes_nothing(replicas: tuple[Partition, P
 
 def test_a_noted_high_watermark_counts_as_far_as_the_log_goes(logs: list[Log]) -> None:
     logs[0].writer.append(batch(0, 1))
-    partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
+    partition = Partition(TopicPartition("t", 0), logs[0], LEADER, set())
     partition.await_controller(7)
     partition.assign(leadership(), 0.0)
     assert partition.high_watermark == 2
@@ -238,7 +240,7 @@ def test_a_noted_high_watermark_counts_as_far_as_the_log_goes(logs: list[Log]) -
 
 def test_a_restarted_broker_leads_nothing_until_the_controller_decides(logs: list[Log]) -> None:
     logs[0].writer.append(batch(0, 1))
-    partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
+    partition = Partition(TopicPartition("t", 0), logs[0], LEADER, set())
     partition.await_controller(1)
     with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
         produce(partition)
@@ -250,7 +252,7 @@ def test_a_restarted_broker_leads_nothing_until_the_controller_decides(logs: lis
 
 def test_epochs_continue_after_those_of_the_log(logs: list[Log]) -> None:
     logs[0].writer.begin_epoch(9)
-    assert Partition(TopicPartition("t", 0), logs[0], LEADER).leader_epoch == 9
+    assert Partition(TopicPartition("t", 0), logs[0], LEADER, set()).leader_epoch == 9
 
 
 def idempotent(sequence: int, epoch: int) -> bytes:

@@ -14,7 +14,7 @@ OWN: Final = 1
 OTHER: Final = 2
 
 
-def decision(version: int, leader: int, epoch: int | None = None) -> Leadership:
+def decision(version: int, leader: int | None, epoch: int | None = None) -> Leadership:
     """The controller's, with both replicas in sync. The epoch is by default the version."""
     both = frozenset({OWN, OTHER})
     return Leadership(
@@ -33,6 +33,6 @@ def partition_of(path: Path, leader: int, files: Files = DISK) -> Iterator[Parti
     directory = path / "t-0"
     directory.mkdir()
     with Log.open(directory, writable=True, files=files) as log:
-        partition = Partition(TopicPartition("t", 0), log, OWN)
+        partition = Partition(TopicPartition("t", 0), log, OWN, set())
         partition.assign(decision(1, leader), 0.0)
         yield partition

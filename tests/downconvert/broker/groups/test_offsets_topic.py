@@ -12,6 +12,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import commit, commit_to, fetch, make_offsets, offsets_log
+from tests.downconvert.broker.two_replicas import decision
 from tests.downconvert.broker.writable import writable_broker
 
 GROUPS = [f"group-{number}" for number in range(60)]
@@ -132,7 +133,7 @@ def test_groups_in_other_partitions_are_logged(
 def test_groups_of_another_coordinator_are_not_served(tmp_path: Path, api: ApiKey) -> None:
     make_offsets(tmp_path, 0)
     with writable_broker(tmp_path) as broker:
-        broker.topics[OFFSETS_TOPIC].partitions[0].leader = 7
+        broker.topics[OFFSETS_TOPIC].partitions[0].assign(decision(1, 7), 0.0)
         found = ask(broker, ApiKey.FindCoordinator, 2, Message(key="g"))
         assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         assert ask(broker, api, 1, Message(group_id="g")).error_code == ErrorCode.NOT_COORDINATOR

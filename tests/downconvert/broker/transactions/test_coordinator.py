@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.replication.replica import Leadership
+from downconvert.broker import Broker
 from downconvert.broker.topics import TRANSACTIONS_TOPIC
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.storage import LogDir, TopicPartition
 from tests.downconvert.broker.asking import ask, value
 from tests.downconvert.broker.fetching import fetched, fetching
 from tests.downconvert.broker.offset_logs import commit, fetch
@@ -324,46 +322,6 @@ def test_a_transaction_is_not_decided_if_it_cannot_be_stored(
     partition.leader = partition.node_id
     assert producer.end() is ErrorCode.NONE
     assert committed(broker) == [b"a"]
-
-
-# --- who has none
-
-
-def refusals(broker: Broker) -> set[ErrorCode]:
-    producer = Producing(broker)
-    body = Message(key="tx", key_type=1)
-    found = ask(broker, ApiKey.FindCoordinator, 3, body)
-    return {producer.begin(), ErrorCode(found.error_code)}
-
-
-def test_a_broker_that_only_reads_coordinates_nothing(tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "t") as broker:
-        Producing(broker).begin()
-    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    with LogDir.open(tmp_path) as log_dir:
-        broker = Broker(log_dir, BrokerConfig())
-        assert refusals(broker) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, refused}
-        producer = Producing(broker)
-        assert producer.add(ZERO) == [refused]
-        assert {producer.end(), producer.add_offsets(), producer.commit_offset(1)} == {refused}
-        assert state(broker).error_code == ErrorCode.NOT_COORDINATOR
-        listed = ask(broker, ApiKey.ListTransactions, 1, Message())
-        assert listed.error_code == ErrorCode.NOT_COORDINATOR
-
-
-def test_a_broker_that_is_not_alone_coordinates_nothing(broker: Broker) -> None:
-    leadership = Leadership(
-        leader=0,
-        leader_epoch=1,
-        replicas=(0, 1),
-        isr=frozenset({0}),
-        alive=frozenset({0, 1}),
-        version=1,
-    )
-    partition = broker.topics.partition(*TopicPartition("t", 0))
-    assert partition is not None
-    partition.assign(leadership, NOW)
-    assert refusals(broker) == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 
 
 def test_a_batch_of_a_transaction_without_a_name_is_refused(producer: Producing) -> None:

@@ -3,6 +3,7 @@
 Not here: records in a file (file_records.py)."""
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from records.batch import BatchHeader
 from records.kernel import Buffer
@@ -25,10 +26,8 @@ class MemoryRecords:
         self.size = len(self._view)
         self.origin = 0
 
-    @property
-    def view(self) -> memoryview:
-        """All of its bytes."""
-        return self._view
+    # Compiled code gets it, because checks of small batches need it several times.
+    view = property(attrgetter("_view"), doc="All of its bytes.")
 
     @property
     def name(self) -> str:

@@ -114,19 +114,16 @@ class Exchange:
     def work_on(self, work: Generator[None, None, Message | None], now: float) -> None:
         """Runs work in turns, one up to each `yield`, and replies with the message that it returns.
         None: the work has replied, or set up a wait. Called by the owner."""
+        del now  # each turn is called with its time
         self.work = work
-        self._continue_work(now)
-
-    def _continue_work(self, _now: float) -> None:
-        assert self.work is not None
         try:
-            next(self.work)
+            next(work)
         except StopIteration as end:
             self.work = None
             if end.value is not None:
                 self.reply(end.value)
         else:
-            self.post_turn(self._continue_work)
+            self.post_turn(partial(self.work_on, work))
 
     def pause(self, step: Step) -> None:
         """The owner runs the step after a call of `wake`. Called by the owner, in the step that

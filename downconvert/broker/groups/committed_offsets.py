@@ -8,16 +8,15 @@ Not here: the records in the topic (offsets_topic.py)."""
 
 from collections import defaultdict
 from collections.abc import Collection
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from downconvert.internal_topics.group_records import Committed, Partition, RecordKey
 
 Producer: TypeAlias = tuple[int, int]  # partition of `__consumer_offsets`, producer id
 
 
-class _Placed(NamedTuple):
-    position: int  # offset of its record; a higher one is later
-    committed: Committed
+# The offset of the record that commits, and what it commits. A higher offset is later.
+_Placed: TypeAlias = tuple[int, Committed]
 
 
 class CommittedOffsets:
@@ -40,7 +39,7 @@ class CommittedOffsets:
     def of(self, group_id: str) -> dict[Partition, Committed]:
         """The offsets that count as committed."""
         found = self._counted.get(group_id, {})
-        return {partition: placed.committed for partition, placed in found.items()}
+        return {partition: committed for partition, (_, committed) in found.items()}
 
     def pending(self, group_id: str) -> set[Partition]:
         """Partitions with offsets in open transactions."""
@@ -76,7 +75,7 @@ class CommittedOffsets:
         """Adds an offset. `producer`: the owner of its open transaction; None: the offset counts at
         once."""
         assert key.partition is not None
-        placed = _Placed(position, committed)
+        placed = position, committed
         if producer is None:
             self._counted[key.group_id][key.partition] = placed
         else:
@@ -108,7 +107,7 @@ class CommittedOffsets:
             counted = self._counted[group_id]
             for partition, placed in offsets.items():
                 before = counted.get(partition)
-                if before is None or before.position < placed.position:
+                if before is None or before[0] < placed[0]:
                     counted[partition] = placed
 
     # --- details

@@ -45,8 +45,10 @@ class Partition(PartitionState):
         log cannot hold this much. OSError, StorageError: the disk failed; nothing is appended."""
         batch = prepared.batches[0]
         with self.lock:
-            self.check(-1, leader=True)
-            writer, known = self._writer or self.log.writer, None
+            writer, known = self._writer, None
+            if writer is None or writer.reason is not None or self.leader != self.node_id:
+                self.check(-1, leader=True)
+                writer = self.log.writer
             if batch.producer_id >= 0:
                 known = self.sequences.checked(batch, writer.producers, check_batch)
             if known is None:

@@ -65,9 +65,9 @@ class LogWriter(LocalLog):
             if header.producer_id >= 0:
                 self.producers_at_end()  # their states before these batches
                 with self._producers.following(MemoryRecords(data), headers) as aborted:
-                    self.active.append(data, headers, aborted, now)
+                    self.active.append(data, headers, following, aborted, now)
                 return following
-        self.active.append(data, headers, (), now)
+        self.active.append(data, headers, following, (), now)
         if self._producers.offset is not None:  # their states have been needed
             self._producers.offset = following
         return following

@@ -198,7 +198,7 @@ class Compaction:
                 with self._lock if ended else NO_LOCK:
                     if ended:  # the first one creates the transaction index, see `_clean`
                         self._check([segment])
-                    writer.append(data, headers, ended)
+                    writer.append(data, headers, headers[-1].last_offset + 1, ended)
             yield header.size
 
     # --- the log, which other threads may change between two steps

@@ -140,7 +140,8 @@ def _rewrite(source: Path, target: Path, config: LogConfig, files: Files) -> Upg
             made = Segment(target, base_offset, open_files)
             writer = SegmentWriter(made, 0, base_offset, config, files)
             for data in upgrade_batches(segment.slice(0, log.end_of(segment)), count):
-                writer.append(data, list(MemoryRecords(data).batches()), [])
+                headers = list(MemoryRecords(data).batches())
+                writer.append(data, headers, headers[-1].last_offset + 1, [])
             writer.close()
             made.release()
     files.sync_directory(target)

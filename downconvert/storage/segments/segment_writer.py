@@ -31,7 +31,7 @@ INDEX_FILES: Final = 4  # of two indexes: a descriptor each, and one that each m
 
 
 class SegmentWriter:
-    """Appends to a segment. `position` and `next_offset` are its end."""
+    """Appends to a segment. `position` and `next_offset` are its end. log: its file, if open."""
 
     __slots__ = (
         "_created",
@@ -41,10 +41,10 @@ class SegmentWriter:
         "_indexes",
         "_is_synced",
         "_is_unchanged",
-        "_log",
         "_transactions",
         "config",
         "inode",
+        "log",
         "next_offset",
         "position",
         "segment",
@@ -63,7 +63,7 @@ class SegmentWriter:
         self._first_timestamp: int | None = None
         self._has_timestamps = False  # whether the timestamps of earlier records are known
         self._is_synced = self._is_unchanged = True
-        self._log: WritableFile | None = None
+        self.log: WritableFile | None = None
         interval = config.index_interval_bytes
         self._indexes = IndexBuilder(self._open_indexes, segment.base_offset, interval)
         self._transactions = TransactionIndex(
@@ -95,7 +95,7 @@ class SegmentWriter:
 
     @property
     def is_open(self) -> bool:
-        return self._log is not None or self._indexes.is_open
+        return self.log is not None or self._indexes.is_open
 
     def open(self) -> None:
         """Opens all files now. Some callers must not open a file later, because the directory may
@@ -125,13 +125,13 @@ class SegmentWriter:
             self.release()
 
     def _open_log(self) -> WritableFile:
-        if self._log is None:
-            self._log = self._files.open(self.segment.path())
+        if self.log is None:
+            self.log = self._files.open(self.segment.path())
             self.segment.open_files.written.add(1)
-        return self._log
+        return self.log
 
     def _close_log(self) -> None:
-        log, self._log = self._log, None
+        log, self.log = self.log, None
         if log is not None:
             log.close()
             self.segment.open_files.written.add(-1)
@@ -189,21 +189,23 @@ class SegmentWriter:
         self,
         data: Buffer,
         headers: Sequence[BatchHeader],
+        following: int,
         aborted: Sequence[AbortedTransaction],
         now: int | None = None,
     ) -> None:
-        """Appends whole batches. The positions of `headers` are relative to `data`.
+        """Appends whole batches. The positions of `headers` are relative to `data`. `following`:
+        the offset after them.
 
         DiskFullError, or any other OSError: the segment is unchanged."""
         position, next_offset = self.position, self.next_offset
-        base_offset, last_offset = self.segment.base_offset, headers[-1].last_offset
+        base_offset, last_offset = self.segment.base_offset, following - 1
         ends = (last_offset,) if len(headers) == 1 else (headers[0].last_offset, last_offset)
         for offset in ends:
             if not 0 <= offset - base_offset <= RELATIVE_MAX:
                 raise OffsetOverflowError(offset, base_offset, str(self.segment.path()))
         if not self._has_timestamps:
             self._read_timestamps()
-        log = self._log or self._open_log()
+        log = self.log or self._open_log()
         self._is_synced = self._is_unchanged = False
         try:
             log.write_at(data, position)
@@ -215,7 +217,7 @@ class SegmentWriter:
             self._cut(position, next_offset)
             raise
         self.position += len(data)
-        self.next_offset = last_offset + 1
+        self.next_offset = following
         if self._first_timestamp is None:
             self._first_timestamp = headers[0].max_timestamp
         if self._created is None:

@@ -47,7 +47,7 @@ class WriteGuard:
         because it will be opened."""
         if self._files.reason is not None:
             self._files.check()
-        if not active.is_open:
+        if active.log is None:
             self.look(active)
         if self.moved is not None:
             raise LogDirOfflineError(str(self._path), self.moved)

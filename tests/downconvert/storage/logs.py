@@ -66,7 +66,8 @@ def indexed_segment(
 
 
 def append(writer: SegmentWriter, data: bytes) -> None:
-    writer.append(data, list(MemoryRecords(data).batches()), [])
+    headers = list(MemoryRecords(data).batches())
+    writer.append(data, headers, headers[-1].last_offset + 1, [])
 
 
 def offsets(found: Iterable[Record]) -> list[int]:

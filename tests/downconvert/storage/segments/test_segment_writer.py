@@ -192,7 +192,7 @@ def test_flushed_data_is_synced_even_if_files_were_closed_before(
         data = batch(0, size=9000)
         append(one, data)
         aborted = AbortedTransaction(7, 0, 1, 2)
-        one.append(batch(1), list(MemoryRecords(batch(1)).batches()), [aborted])
+        one.append(batch(1), list(MemoryRecords(batch(1)).batches()), 2, [aborted])
         if releases:
             one.release()
         one.flush()

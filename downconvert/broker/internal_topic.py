@@ -18,7 +18,6 @@ from .config import BrokerConfig
 from .partition import CheckBatch, Partition
 from .purgatory import Purgatory
 from .time_of_day import TimeOfDay
-from .topic_configs import append_config
 from .topics import Topic, Topics
 
 LOG: Final = log_of(__name__)
@@ -139,8 +138,7 @@ class InternalTopic:
             partition = None if topic is None else topic.partitions.get(index)
             if topic is None or partition is None:
                 topic, partition = self._partition(index, time)
-            config = append_config(topic.config, self._config)
-            prepared = prepare_own(records, config, time, producer)
+            prepared = prepare_own(records, topic.append_config, time, producer)
             appended = partition.append(prepared, now, time, check)
         except (ApiError, OSError, StorageError) as error:
             return self._failed(index, error), -1

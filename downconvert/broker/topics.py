@@ -13,6 +13,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from downconvert.internal_topics.names import OFFSETS_TOPIC as OFFSETS_TOPIC
 from downconvert.internal_topics.names import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
+from downconvert.serving.append_config import AppendConfig
 from downconvert.serving.conversions import is_enabled
 from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
 from downconvert.storage.checkpoints.metadata import read_topic_id, write_topic_id
@@ -37,6 +38,7 @@ class Topic:
     partitions: dict[int, Partition] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)  # only non-default settings
     may_convert: bool = True  # for consumers of older formats
+    append_config: AppendConfig = field(init=False)  # how records are appended
 
     @property
     def has_id(self) -> bool:
@@ -255,7 +257,7 @@ class Topics(Mapping[str, Topic]):
     def _set_config(self, topic: Topic) -> None:
         topic.config = self.configs.of(topic.name)
         topic.may_convert = is_enabled(topic.config)
-        config = append_config(topic.config, self._config)
+        config = topic.append_config = append_config(topic.config, self._config)
         if config.codec is None and config.magic == V2:
             self.rewriting.discard(topic.name)
         else:

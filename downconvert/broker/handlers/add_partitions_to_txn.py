@@ -5,7 +5,6 @@ OPERATION_NOT_ATTEMPTED."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import append_config
 from downconvert.broker.topics import INTERNAL_TOPICS
 from downconvert.broker.transactions.coordinator import Producer
 from downconvert.protocol.errors import ErrorCode
@@ -75,6 +74,6 @@ def _check(broker: BrokerState, name: TopicPartition) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if partition.leader != broker.config.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if append_config(topic.config, broker.config).magic < V2:
+    if topic.append_config.magic < V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     return ErrorCode.NONE

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple, TypeAlias
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import CheckBatch, Partition
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import append_config
 from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.requests import Request
@@ -171,7 +170,7 @@ def _produce(
         if is_transactional:  # checked before the records [ReplicaManager]
             check = partial(_check_batch, broker, exchange.request, partition)
             partition.verify(headers[0], check)
-        config = append_config(found.config, broker.config)
+        config = found.append_config
         isr_min = config.min_insync_replicas
         if acks == ALL and partition.is_under_min_isr(isr_min):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -220,8 +219,7 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
                 first = _first_batch(one)
             except (ApiError, CorruptRecordsError):
                 continue
-            config = append_config(found.config, broker.config)
-            if first is not None and needs_rewriting(first, first.codec, config):
+            if first is not None and needs_rewriting(first, first.codec, found.append_config):
                 return True
     return False
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import append_config
 from downconvert.storage import CorruptFileError, TopicPartition
 
 from .follower import Follower
@@ -50,7 +49,7 @@ class Replication:
             partition.assign(
                 leadership,
                 now,
-                isr_min=append_config(topic.config, config).min_insync_replicas,
+                isr_min=topic.append_config.min_insync_replicas,
                 lag_max=config.replica_lag_time_max_ms / 1000,
             )
             self.broker.purgatory.notify(("partition", *name))

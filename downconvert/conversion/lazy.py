@@ -33,6 +33,8 @@ class LazyDownConvertRecords:
     isolation="read_committed". Under any other policy it raises ValueError. Raises RecordsError if
     nothing can be sent: the first batch is damaged, or refused by the policy.
 
+    size: the exact number of bytes that a send will write.
+
     >>> from io import BytesIO
     >>> from records import MemoryRecords, Record, build
     >>> log = MemoryRecords(build([Record(offset=7, timestamp=0, value=b"hello")], magic=2))
@@ -45,7 +47,7 @@ class LazyDownConvertRecords:
     >>> len(channel.getvalue())
     39"""
 
-    __slots__ = ("_clock", "_plan", "_records", "_request")
+    __slots__ = ("_clock", "_plan", "_records", "_request", "size")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class LazyDownConvertRecords:
         self._records, self._clock = records, clock
         self._request = Request.of(to_magic, first_offset, policy, aborted)
         self._plan = at_once(planning(records, self._request, clock))
+        self.size = self._plan.size
 
     @classmethod
     def in_steps(
@@ -81,24 +84,20 @@ class LazyDownConvertRecords:
         lazy._records, lazy._clock = records, clock
         lazy._request = Request.of(to_magic, first_offset, policy, aborted)
         lazy._plan = yield from planning(records, lazy._request, clock)
+        lazy.size = lazy._plan.size
         return lazy
-
-    @property
-    def size(self) -> int:
-        """The exact number of bytes that a send will write."""
-        return self._plan.size
 
     @property
     def is_held(self) -> bool:
         """Whether all messages have been made, so that sending converts nothing."""
-        return self._plan.is_held
+        return not self._plan.end
 
     def head(self) -> memoryview:
         """The first messages, or a part of a large one. Converts them, unless they have been made.
         Empty if no record is kept, even if an estimate promises bytes. Raises the errors of a
         send."""
         held = self._plan.held
-        if held is not None and self._plan.is_held:
+        if held is not None and not self._plan.end:
             return memoryview(held.messages)
         converter = Converter(self._records, self._request)
         try:

@@ -32,17 +32,20 @@ class Held:
     seconds: the statistics and the time of making them."""
 
     __slots__ = ("_size", "counts", "messages", "seconds")
-
-    def __init__(self, messages: bytes, counts: Counts, seconds: float) -> None:
-        self.messages = messages
-        self.counts = counts
-        self.seconds = seconds
-        self._size = len(messages)
+    _size: int
+    counts: Counts
+    messages: bytes
+    seconds: float
 
     @classmethod
     def within_budget(cls, messages: bytes, counts: Counts, seconds: float) -> Self | None:
         """None if the budget is used up. The messages are then made again while they are sent."""
-        return cls(messages, counts, seconds) if budget.take(len(messages)) else None
+        size = len(messages)
+        if not budget.take(size):
+            return None
+        held = cls.__new__(cls)
+        held.messages, held.counts, held.seconds, held._size = messages, counts, seconds, size
+        return held
 
     def __del__(self) -> None:
         budget.release(self._size)

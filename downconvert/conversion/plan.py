@@ -46,8 +46,9 @@ ENTRY_WORK_MIN: Final = 16 * KiB
 
 
 class Plan(NamedTuple):
-    """size: bytes promised. end: the position in the records where the conversion ends. In an
-    estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
+    """size: bytes promised. end: the position in the records where the conversion ends; 0 if all
+    messages are held. In an estimate, the end of the first batch that converts to something.
+    is_exact: no filler is sent.
     damage: why the range ends before the records do, or None. held: messages that have been made,
     which follow the converted ones. cuts_no_message: the promised size ends after a whole
     message."""
@@ -58,11 +59,6 @@ class Plan(NamedTuple):
     damage: RecordsError | None = None
     held: Held | None = None
     cuts_no_message: bool = True
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the response has only held messages."""
-        return self.held is not None and not self.end
 
     @property
     def is_whole(self) -> bool:

@@ -79,7 +79,7 @@ class LazyDownConvertSend:
         self._error: BaseException | None = None
         self._made = held = plan.held  # counts against the budget until all of it is sent
         self._held = memoryview(b"" if held is None else held.messages)  # not yet in `_pending`
-        if plan.is_held:
+        if not plan.end:  # all messages are held
             self._pending.left, self._held = self._held[: self.size], NOTHING
         else:
             self._converter = Converter(records, request)

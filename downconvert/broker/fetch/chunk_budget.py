@@ -23,12 +23,12 @@ LARGE_MAX: Final = 16  # clients with large chunks at a time: 8 MiB in all
 class ChunkBudget:
     """The clients that have large chunks, by their ids. Thread-safe.
 
-    A policy that sets its own chunk size always gets that size."""
+    small: the policy of all others. A policy that sets its own chunk size always gets that size."""
 
     def __init__(self, policy: ConversionPolicy) -> None:
         usual = policy.chunk_size == CHUNK_SIZE
         self._large = replace(policy, chunk_size=LARGE) if usual else policy
-        self._small = replace(policy, chunk_size=SMALL) if usual else policy
+        self.small = replace(policy, chunk_size=SMALL) if usual else policy
         self._clients: set[int] = set()
         self._lock = Lock()
 
@@ -37,7 +37,7 @@ class ChunkBudget:
         with self._lock:
             if client_id not in self._clients:
                 if len(self._clients) >= LARGE_MAX:
-                    return self._small
+                    return self.small
                 self._clients.add(client_id)
             return self._large
 

@@ -220,9 +220,12 @@ class FetchReader:
             else:
                 self._exchange.work = found
                 try:
-                    return next(found)
+                    pause = next(found)
                 except StopIteration as end:
                     contribution = end.value
+                else:
+                    self._exchange.holds_turns = True
+                    return pause
                 self._note_conversion(contribution, topic, read)
             if request.is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
@@ -269,7 +272,6 @@ class FetchReader:
         client_id = exchange.request.header.client_id
         names = names_of(client.software_name, client.software_version, client_id)
         if magic is None:
-            exchange.holds_turns = True
             policy = broker.policies.policy_for(config.policy, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
             return read_as_is(
@@ -283,9 +285,9 @@ class FetchReader:
             )
         if not may_convert and not request.is_follower:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        policy = config.policy
-        exchange.holds_turns = True
-        if asked.offset < up_to:  # else there is nothing to convert
+        policy = broker.chunk_budget.small
+        if asked.offset < up_to and max_bytes > SMALL_SIZE_MAX:  # else it needs no large chunks
+            exchange.holds_turns = True
             policy = broker.chunk_budget.policy_for(client.id)
         policy = broker.policies.policy_for(policy, topic.name, names)
         return read_converted(

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 from downconvert import ConversionPolicy
+from downconvert.broker import Client
 from downconvert.broker.fetch.chunk_budget import LARGE, LARGE_MAX, SMALL, ChunkBudget
+from downconvert.conversion.plan import SMALL_SIZE_MAX
 from tests.downconvert.broker.fetching import broker_of, fetching
 from tests.downconvert.storage.logs import batch
 
@@ -33,6 +35,22 @@ def test_all_else_of_a_policy_stays() -> None:
     policy = ConversionPolicy(recode={"zstd": "none"}, size="estimate")
     made = ChunkBudget(policy).policy_for(1)
     assert (made.recode, made.size) == (policy.recode, policy.size)
+
+
+def test_small_fetches_take_no_large_chunks(tmp_path: Path) -> None:
+    """Their records are made at once. A first batch that is larger than the fetch has small
+    chunks."""
+    with broker_of(tmp_path, {"events": {0: [batch(0, size=100_000)]}}) as broker:
+        for max_bytes, chunk_size in ((SMALL_SIZE_MAX, LARGE), (SMALL_SIZE_MAX + 1, SMALL)):
+            clients = [Client(number, "127.0.0.1") for number in range(LARGE_MAX)]
+            fetches = [
+                fetching(broker, 3, "events", 0, now=0.0, client=one, max_bytes=max_bytes)
+                for one in clients
+            ]
+            assert broker.chunk_budget.policy_for(-1).chunk_size == chunk_size
+            broker.chunk_budget.release(-1)
+            for one in fetches:
+                broker.finished(one)
 
 
 def test_a_client_that_waits_for_more_records_has_no_large_chunks(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """One group: the requests of its members.
 
 Metadata and assignments are opaque bytes here. There is no I/O and no clock: `now` is an argument,
-in seconds. Responses are collected until the owner calls `take_responses`. The owner calls
-`advance` at `next_deadline`.
+in seconds. Responses are collected in `outbox`. The owner takes them from there, and calls them
+while it holds no lock. The owner calls `advance` at `next_deadline`.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator.
 
@@ -170,11 +170,6 @@ class Group(Rebalance):
             self.empty_since = stored.time / 1000
         if stored.leader in self.members:
             self.members.leader = stored.leader
-
-    def take_responses(self) -> list[Callable[[], None]]:
-        """Returns the due responses, each once. The caller calls them while it holds no lock."""
-        responses, self.outbox = self.outbox, []
-        return responses
 
     # --- details
 

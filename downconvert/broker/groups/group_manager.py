@@ -73,7 +73,8 @@ class GroupManager:
     def settled(self, group: Group, now: float, member_id: str | None) -> list[Callable[[], None]]:
         """Ends a request of a group. Returns the responses to call after the lock is released.
         `member_id`: only this member's timer has changed, so the other timers are not compared."""
-        group_id, responses, is_unused = group.id, group.take_responses(), group.is_unused
+        group_id, is_unused = group.id, group.is_unused
+        responses, group.outbox = group.outbox, []
         known = self._deadlines.get(group_id)
         only = None if known is None else member_id
         deadline = None if is_unused else group.next_deadline(only)

@@ -23,7 +23,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     refused: dict[Partition, ErrorCode] = {}
     offsets: dict[Partition, Committed] = {}
-    time = broker.time_of_day.ms(now)
+    time, retention = broker.time_of_day.ms(now), body.retention_time_ms
+    expire_time = NO_TIME if retention == NO_TIME else min(time + retention, TIME_MAX)
     topics: list[Message] = []
     responses: list[tuple[Partition, Message]] = []
     for topic in body.topics:
@@ -36,7 +37,14 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             offsets.pop(at, None)  # for a repeated partition, the last offset counts
             refused[at] = unknown or check_partition(broker, at, partition.committed_metadata)
             if not refused[at]:
-                offsets[at] = _committed(partition, body.retention_time_ms, time)
+                commit_time = partition.commit_timestamp
+                offsets[at] = Committed(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    time if commit_time == NO_TIME else commit_time,
+                    expire_time,
+                )
             response = Message(partition_index=at[1])
             partitions.append(response)
             responses.append((at, response))
@@ -74,15 +82,3 @@ def check_partition(broker: BrokerState, partition: Partition, metadata: str | N
     if metadata is not None and len(metadata) > broker.config.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return NONE
-
-
-def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
-    """A partition's new offset. `time` in milliseconds since the epoch."""
-    commit_timestamp = partition.commit_timestamp
-    return Committed(
-        partition.committed_offset,
-        partition.committed_leader_epoch,
-        partition.committed_metadata or "",
-        time if commit_timestamp == NO_TIME else commit_timestamp,
-        NO_TIME if retention_ms == NO_TIME else min(time + retention_ms, TIME_MAX),
-    )

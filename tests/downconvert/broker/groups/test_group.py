@@ -61,9 +61,8 @@ class Clients(RuleBasedStateMachine):
         return ErrorCode.NONE
 
     def settle(self) -> None:
-        while responses := self.group.take_responses():
-            for response in responses:
-                response()
+        while self.group.outbox:
+            run(self.group)
         assert self.group.generation >= self.generation, "a generation has gone back"
         self.generation = self.group.generation
 
@@ -261,7 +260,7 @@ def sync(group: Group, person: Someone, now: float) -> None:
 
 
 def run(group: Group) -> None:
-    responses = group.take_responses()
+    responses, group.outbox = group.outbox, []
     for response in responses:
         response()
 

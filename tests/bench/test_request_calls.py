@@ -10,13 +10,13 @@ from bench.request_calls import SERVED, Calls, measure
 CALLS_MAX: Final = {
     "Fetch v11 none": 75,
     "Fetch v11 lz4": 75,
-    "Fetch v2 none": 120,
-    "Fetch v2 lz4": 120,
+    "Fetch v2 none": 111,
+    "Fetch v2 lz4": 111,
     "ApiVersions": 31,
     "Metadata": 37,
-    "Heartbeat": 41,
-    "OffsetCommit": 82,
-    "Produce": 93,
+    "Heartbeat": 40,
+    "OffsetCommit": 76,
+    "Produce": 84,
 }
 
 

@@ -33,7 +33,7 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
-from downconvert.storage.segments.rising import NOT_RISING
+from downconvert.storage.segments.rising import NOT_RISING, goes_beyond
 from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE
@@ -126,8 +126,9 @@ class Entries:
         if is_last(self.split.segment) and self._is_unwritten(entry):
             self.position = self.end
             return
-        following = self._following(entry)
-        lost = self._lost(entry, near, following)
+        start = self.start_of(entry, near)
+        following, end = self._next_fitting(entry, start)
+        lost = self._lost(start, following, end)
         state = self._state_of(entry, following)
         valid_until = self.split.segment.valid_until
         if lost is not None and lost[1] > valid_until:
@@ -147,8 +148,8 @@ class Entries:
             self._continue_at(following, lost)
             return
         if self.split.copies and lost is not None:
-            start, end = lost
-            absent = yield from self._from_copies(start, min(end, self.split.end_offset))
+            first, last = lost
+            absent = yield from self._from_copies(first, min(last, self.split.end_offset))
             if not absent:
                 self._continue_at(following, lost)
                 return
@@ -223,22 +224,47 @@ class Entries:
         self._is_reported = self.position >= self.size and not is_superseded
         self._resumed = (-1, 0) if lost is None else (self.position, lost[1])
 
-    def _lost(self, entry: int, near: int, following: int | None) -> tuple[int, int] | None:
-        """The offsets that damage in an entry makes unreadable; None: not known."""
-        start = self.start_of(entry, near)
+    def _lost(
+        self, start: int | None, following: int | None, own_end: int | None
+    ) -> tuple[int, int] | None:
+        """The offsets from `start` on that damage before the entry at `following` makes unreadable;
+        None: not known. `own_end`: their end by the damaged headers."""
         end: int | None = self.split.segment.next_offset
         if following is not None and following < self.size:
             end = self._base_offset(following)
             if end is None:
-                end = self._own_end(entry, following, start)
+                end = own_end
         elif following is not None and is_last(self.split.segment):
-            end = self._own_end(entry, following, start)
+            end = own_end
         if start is None or end is None:
             return None
         is_known = start < end or start >= self.split.end_offset
         return (start, end) if is_known else None
 
-    def _own_end(self, entry: int, following: int, start: int | None) -> int | None:
+    def _next_fitting(self, entry: int, start: int | None) -> tuple[int | None, int | None]:
+        """The position of the next entry whose offsets are not too low, and the offset after the
+        entries before it, by their headers. None: not known. `start`: the damaged entry's offset.
+
+        Entries with too low offsets are lost together with the damaged entry."""
+        following = self._following(entry)
+        end = self._own_end(entry, following, start)
+        while following is not None and self._is_too_low(entry, following, start):
+            entry, following = following, self._following(following)
+            end = self._own_end(entry, following, end)
+        return following, end
+
+    def _is_too_low(self, entry: int, following: int, start: int | None) -> bool:
+        """Whether the next entry does not begin after the damaged entry before it, which is at
+        offset `start`. False if an index entry leads there, and confirms the offset."""
+        end, base = self._own_end(entry, following, start), self._base_offset(following)
+        if not self.options.verify_crc or start is None or end is None or base is None:
+            return False
+        damaged = self.header(entry)
+        if base >= end or damaged is None or goes_beyond(damaged, start, base):
+            return False
+        return self._boundary(following) != following
+
+    def _own_end(self, entry: int, following: int | None, start: int | None) -> int | None:
         """The offset after a damaged entry that begins at offset `start`, by its own header; None:
         its size does not lead to `following`."""
         damaged = None

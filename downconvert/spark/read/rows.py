@@ -152,12 +152,12 @@ class _RowReader:
                 self._end()
                 return
             entries.check_place()
+            with_next = min(header.size + BATCH_HEADER_SIZE, entries.size - header.position)
+            window.view(header.position, with_next)
+            entries.verify(header, window.view(header.position, header.size) or NOTHING)
             if self._verify:  # also for transaction markers: other records depend on them
-                with_next = min(header.size + BATCH_HEADER_SIZE, entries.size - header.position)
-                window.view(header.position, with_next)
                 check_order(entries, header, self._near, window.header)
             entry = window.view(header.position, header.size)
-            entries.verify(header, entry or NOTHING)
             is_large = header.codec is not Codec.NONE and header.size > COMPRESSED_SIZE
             is_large = is_large and not is_message(header)
             if not self._is_left_out(header) and not self._is_unwanted(header):

@@ -79,6 +79,14 @@ class Boundaries:
                 return int(self._positions[slot])
         return 0
 
+    def after_damage(self, position: int, end: int | None) -> int | None:
+        """The batch after a damaged one at `position`. Its size leads to `end` (None: nowhere). The
+        next boundary is taken if batches that begin at `end` do not lead there. None: not known."""
+        boundary = self.from_position(position + 1)
+        if end is None or boundary is None or end == boundary:
+            return boundary if end is None else end
+        return end if end < boundary and self._lead(end, boundary) else boundary
+
     def after_offset(self, offset: int) -> int | None:
         """A boundary after every batch with offsets below `offset`; None: none is known.
 
@@ -92,6 +100,15 @@ class Boundaries:
         if found is None or self._records is None:
             return found
         return None if is_before(self._records, found, offset) else found
+
+    def _lead(self, start: int, end: int) -> bool:
+        """Whether batches from `start` on end at the boundary `end`, and at its offset."""
+        assert self._records is not None
+        reached, after = start, 0
+        with suppress(CorruptRecordsError):
+            for header in self._records.slice(start, end - start).batches():
+                reached, after = start + header.position + header.size, header.last_offset + 1
+        return reached == end and not is_before(self._records, end, after)
 
     def _is_one(self, slot: int) -> bool:
         position, entry = int(self._positions[slot]), int(self._offsets[slot])

@@ -226,16 +226,15 @@ def _scanned(
 def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | None:
     """The batch after a damaged batch. It is found by the size of the damaged one, or by the index;
     None: neither leads to a batch."""
-    records = found.records
+    records, boundaries, end = found.records, found.boundaries(), None
     with suppress(CorruptRecordsError):
         damaged = next(records.slice(position, records.size - position).batches(), None)
-        if damaged is not None:
-            following = _header_at(records, position + damaged.size)
-            if following is not None and following.base_offset >= after:
-                return following
-    at = found.boundaries().from_position(position + 1)
-    following = None if at is None else _header_at(records, at)
-    return None if following is None or following.base_offset < after else following
+        end = None if damaged is None else position + damaged.size
+    for at in (boundaries.after_damage(position, end), boundaries.from_position(position + 1)):
+        following = None if at is None else _header_at(records, at)
+        if following is not None and following.base_offset >= after:
+            return following
+    return None
 
 
 def _header_at(records: Records, position: int) -> BatchHeader | None:

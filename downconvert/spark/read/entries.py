@@ -345,25 +345,11 @@ class Entries:
 
     def _following(self, entry: int) -> int | None:
         """The position of the next entry; None: not known."""
-        boundary = self._boundary(entry + 1)
-        try:
+        header = None
+        with suppress(CorruptRecordsError):
             header = self.header(entry)
-        except CorruptRecordsError:
-            return boundary
-        if header is None:
-            return boundary
-        end = entry + header.size
-        if boundary is None or end == boundary or (end < boundary and self._is_entry(end)):
-            return end
-        return boundary
-
-    def _is_entry(self, position: int) -> bool:
-        batches = self.records.slice(position, self.size - position).batches()
-        try:
-            first, second = next(batches, None), next(batches, None)
-        except CorruptRecordsError:
-            return False
-        return first is not None and (second is None or first.last_offset < second.last_offset)
+        end = None if header is None else entry + header.size
+        return self._opened.boundaries().after_damage(entry, end)
 
     def _boundary(self, position: int) -> int | None:
         return self._opened.boundaries().from_position(position)

@@ -34,6 +34,11 @@ def corrupt(found: list[Row]) -> list[tuple[int, str]]:
     return [(row["position"], row["reason"]) for row in damage_rows]
 
 
+def lost_offsets(found: list[Row]) -> set[int]:
+    gaps = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    return {at for gap in gaps for at in range(gap["startOffset"], gap["endOffset"])}
+
+
 def offsets(found: list[Row]) -> list[int]:
     return [row["offset"] for row in found if row.get("_corrupt") is None]
 
@@ -107,21 +112,37 @@ def test_a_size_that_leads_into_the_midst_of_a_batch_is_not_followed(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("inner", [(9000, 9000), (9000, 8999), (64, 64), (65, 64)])
+@pytest.mark.parametrize(
+    ("inner", "is_closing"),
+    [
+        *(((64, *more), False) for more in [(), (65,), (63,)]),
+        *(((9000, *more), closes) for more in [(), (9001,)] for closes in (False, True)),
+    ],
+)
+@pytest.mark.parametrize("copies", [0, 1])
 def test_a_size_that_leads_to_batches_in_a_value_is_not_followed(
-    tmp_path: Path, level: str, inner: tuple[int, int]
+    tmp_path: Path, level: str, inner: tuple[int, ...], is_closing: bool, copies: int
 ) -> None:
-    """Their offsets do not rise. The next index entry is behind the batch with that value."""
+    """The next index entry is behind the batch with that value. `is_closing`: the last one in the
+    value says that it goes on up to there. `copies`: others have the same damage."""
     hidden = b"".join(map(batch, inner))
     good = batches()
+    if is_closing:
+        last = batch(inner[-1])
+        size = len(last) - PREFIX.size + 1 + len(good[23])
+        hidden = hidden[: -len(last)] + damaged(last, field="size", to=size)
     good[22] = build([Record(66, 0, value=hidden)], magic=V2)
     whole = b"".join(good)
     leap = whole.index(hidden) - sum(map(len, good[:21]))
     bad = damaged(good[21], field="size", to=leap - PREFIX.size, crc="stale")
-    with_index(tmp_path, good, whole.replace(good[21], bad))
+    for number in range(copies + 1):
+        (tmp_path / f"b{number}").mkdir()
+        with_index(tmp_path / f"b{number}", good, whole.replace(good[21], bad))
     found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    (report,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
-    assert (report["startOffset"], report["endOffset"]) == (63, 72)
+    assert lost_offsets(found) == set(range(63, 72))
+    column = "offset" if level == "record" else "baseOffset"
+    read = {row[column] // 3 for row in found if row["_corrupt"] is None}
+    assert read == {*range(60)} - {21, 22, 23}
 
 
 def with_offset(entry: bytes, offset: int) -> bytes:
@@ -139,9 +160,7 @@ def test_entries_with_too_low_offsets_after_damage_are_lost_with_it(
     after = 4 + 2 * len(low)
     partition(tmp_path, b"".join([batch(0, 1), bad, *wrong, batch(after, after + 1)]))
     found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    gaps = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
-    lost = {at for gap in gaps for at in range(gap["startOffset"], gap["endOffset"])}
-    assert lost == set(range(2, after))
+    assert lost_offsets(found) == set(range(2, after))
     column = "offset" if level == "record" else "lastOffset"
     read = [row[column] for row in found if row["_corrupt"] is None]
     assert read == ([0, 1, after, after + 1] if level == "record" else [1, after + 1])

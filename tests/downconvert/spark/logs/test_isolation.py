@@ -369,3 +369,21 @@ def test_an_aborted_transaction_begins_before_the_one_that_is_still_open(
     committed = committed_of(log)
     assert committed.end == 2
     assert [(one.first_offset, one.last_offset) for one in committed.aborted] == [(0, 4)]
+
+
+@pytest.mark.parametrize(("high_watermark", "end"), [(4, 3), (5, OFFSET_MAX)])
+def test_a_marker_of_another_copy_counts_only_below_the_high_watermark(
+    tmp_path: Path, high_watermark: int, end: int
+) -> None:
+    """Only the other copy has a snapshot of producers. It shows a transaction that was open before
+    the log begins."""
+    marker = build_marker(COMMIT, offset=4, timestamp=40, producer_id=7, producer_epoch=0)
+    data = [batch(3), marker, batch(5, 6)]
+    segment(_broker(tmp_path, "b1") / "a-0", 3, *data)
+    directory = _broker(tmp_path, "b2") / "a-0"
+    indexed_segment(directory, 3, *data[:2])
+    states = ProducerStates([ProducerState(7, 0, transaction_start=1)])
+    write_snapshot(UNSYNCED, directory / file_name(3, Kind.SNAPSHOT), states)
+    (log,) = find_partitions([str(tmp_path)])
+    assert log.directory.endswith("b1/a-0")
+    assert committed_of(log, high_watermark).end == end

@@ -272,7 +272,7 @@ def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
         if whole.state is State.MISSING and at < one.end and one.start < whole.end:
             if at < one.start:
                 yield whole._replace(start=at, end=one.start)
-            at = min(one.end, whole.end)
+            at = one.end
     if at < whole.end:
         yield whole._replace(start=at)
 

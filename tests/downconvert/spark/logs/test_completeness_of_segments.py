@@ -8,14 +8,20 @@ import pytest
 
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.logs.compacted import cleaned_until, is_indexed_beyond
-from downconvert.spark.logs.completeness import State, is_damaged_after, scan
+from downconvert.spark.logs.completeness import (
+    State,
+    is_damaged_after,
+    scan,
+    stretches_of_copies,
+)
 from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.splits import whole_file
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
 from downconvert.storage.names import State as FileState
 from records import MemoryRecords
 from tests.downconvert.spark.reading import rows
-from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 BATCHES = [batch(at, at + 1, leader_epoch=epoch) for at, epoch in ((0, 0), (2, 0), (4, 1), (6, 3))]
 SIZES = [sum(map(len, BATCHES[:count])) for count in range(5)]
@@ -196,3 +202,29 @@ def test_a_batch_whose_offsets_go_back_is_not_what_follows_a_damaged_one(
     for index in tmp_path.glob("*index"):
         index.unlink()
     assert states(file) == [(0, 3, State.WHOLE, 0), *behind]
+
+
+def test_only_what_no_copy_has_and_no_cleaner_has_removed_is_missing(tmp_path: Path) -> None:
+    """What cleaners have removed in copies overlaps, and another copy has some of it."""
+    copies = [
+        (12, 20, 15, []),
+        (5, 12, 7, []),
+        (6, 12, 0, [batch(6, 7)]),
+        (0, 12, 6, [batch(0, 1)]),
+        (0, 12, 10, [batch(0, 1), batch(2, 3)]),
+    ]
+    files = []
+    for number, (base, following, cleaned, batches) in enumerate(copies):
+        segment(tmp_path / str(number), base, *batches)
+        size = sum(map(len, batches))
+        path = str(tmp_path / str(number))
+        files.append(SegmentFile(path, base, FileState.LIVE, size, following, cleaned=cleaned))
+    own = replace(files[0], directory=str(tmp_path / "own"))
+    found = stretches_of_copies(replace(whole_file(own, 0), copies=tuple(files)), 0, 20)
+    assert [one[:3] for one in found] == [
+        (0, 2, State.WHOLE),
+        (2, 4, State.WHOLE),
+        (6, 8, State.WHOLE),
+        (10, 12, State.MISSING),
+        (15, 20, State.MISSING),
+    ]

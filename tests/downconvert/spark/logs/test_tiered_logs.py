@@ -154,6 +154,19 @@ def test_damage_in_the_last_segment_of_tiered_storage_hides_nothing(
         assert offsets(logs) == expected
 
 
+def test_damage_inside_tiered_storage_says_nothing_of_the_end_of_the_log(
+    logs: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A broker has the same segments."""
+    log = next((logs / "tier").rglob("*0-*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[: len(data) // 3] + bytes(61) + b"noise")
+    for base in (0, 3):
+        partition(logs / "b1", b"".join(batch(at) for at in range(base, base + 3)), "a-0", base)
+    assert offsets(logs) == list(range(6))
+    assert [str(one.message) for one in recwarn] == []
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_indexes_of_a_segment_in_tiered_storage_are_the_brokers(
     tmp_path: Path, is_packed: bool

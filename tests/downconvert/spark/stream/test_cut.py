@@ -2,6 +2,7 @@
 
 import gzip
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:
             assert 0 <= taken - wanted <= 2 * size  # an index says more or less where it is
             assert taken <= limit or min(offset, 40) <= start + 4
     assert cut(file, 0, 10**6) == (file.next_offset, file.size)
+
+
+def test_a_cut_is_not_after_the_next_segment_begins(tmp_path: Path) -> None:
+    """A cleaner has merged it into this one, and another copy still has it."""
+    indexed_segment(tmp_path / "logs-0", 0, *(batch(at, at + 1, size=100) for at in (0, 2, 4, 6)))
+    file = replace(_stored(tmp_path / "logs-0"), next_offset=5)
+    assert [cut(file, at, 1)[0] for at in (0, 2, 4)] == [2, 4, 5]
 
 
 def test_a_segment_whose_index_leads_to_damage_only_is_not_cut(tmp_path: Path) -> None:

@@ -78,8 +78,6 @@ def _entries(file: SegmentFile) -> Any:
     times, offsets = table["timestamp"].astype(np.int64), table["offset"].astype(np.int64)
     used = np.flatnonzero((times != 0) | (offsets != 0))
     count = int(used[-1]) + 1 if len(used) else 0  # the rest was preallocated
-    if count < len(table) and not is_last(file):
-        return None
     times, offsets = times[:count], offsets[:count]
     is_sorted = (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
     if not is_sorted or (count and offsets[0] < 0):

@@ -20,7 +20,7 @@ from downconvert.spark.plan.gather import MICROSECONDS, Gatherer
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.batches.batch_reader import is_message
 from records.files.source import TRUNCATED
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX, V0, V2
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX, V2
 
 from .checksums import is_sound
 from .entries import OFFSET, RUNS_PAST, Entries
@@ -183,7 +183,7 @@ class _RowReader:
             return True
         if header.magic == V2 and header.base_offset > self._last_offset:
             return True
-        return header.magic != V0 and MICROSECONDS * header.max_timestamp < self._bounds.time_min
+        return MICROSECONDS * header.max_timestamp < self._bounds.time_min
 
 
 class _EntryWindow:

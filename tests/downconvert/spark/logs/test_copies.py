@@ -209,6 +209,23 @@ def test_copies_of_one_size_whose_ends_differ_are_compared_by_their_epochs(
     assert log.directory.endswith("b2/a-0")
 
 
+def test_partitions_of_a_topic_that_was_created_anew_meanwhile_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    """One broker still has the former topic's partition. All copies end alike."""
+    ids = {"0": "AAAAAAAAAAAAAAAAAAAAAQ", "1": "AAAAAAAAAAAAAAAAAAAAAg"}
+    for broker, partitions in (("b1", "01"), ("b2", "0"), ("b3", "1")):
+        for number in partitions:
+            directory = tmp_path / broker / f"a-{number}"
+            directory.parent.mkdir(exist_ok=True)
+            segment(directory, 0, batch(0))
+            metadata = f"version: 0\ntopic_id: {ids[number]}"
+            (directory / "partition.metadata").write_text(metadata)
+    found = {log.topic_partition.partition: log for log in find_partitions([str(tmp_path)])}
+    assert {str(number): log.topic_id for number, log in found.items()} == ids
+    assert [len(log.others) for log in found.values()] == [1, 1]
+
+
 def test_copies_in_sync_lend_each_other_what_is_damaged(tmp_path: Path) -> None:
     brokers(tmp_path, 1, 1)
     for number, place in ((0, 1500), (1, 3000)):

@@ -11,9 +11,9 @@ from pyspark.sql import datasource as ds
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.read.reader import SegmentReader
 from downconvert.storage.names import Kind, file_name
-from records import ControlRecordType, build_marker
+from records import Codec, ControlRecordType, build_marker
 from records.formats import BATCH_HEADER_SIZE
-from tests.downconvert.spark.reading import packed, reader, rows
+from tests.downconvert.spark.reading import packed, partition, reader, rows
 from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -304,3 +304,13 @@ def filtered(path: Path, at: int) -> list[int]:
         for found in source.read(task)
         for offset in found.column("offset").to_pylist()
     ]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_filter_takes_a_message_without_a_timestamp_for_one_before_1970(
+    tmp_path: Path, codec: Codec
+) -> None:
+    data = batch(0, 1, magic=0, codec=codec) + batch(2, magic=1, codec=codec)
+    partition(tmp_path, data, "a-0")
+    assert filtered(tmp_path, -1) == [0, 1, 2]
+    assert filtered(tmp_path, 0) == [2]

@@ -57,7 +57,6 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
             heads.clear()
             if damage is not None:
                 yield from entries.recover(damage, entries.position, near, schema)
-                near = entries.position
         yield from entries.after_last(near, schema)
 
 

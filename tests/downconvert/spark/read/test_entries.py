@@ -145,56 +145,6 @@ def test_a_size_that_leads_to_batches_in_a_value_is_not_followed(
     assert read == {*range(60)} - {21, 22, 23}
 
 
-def with_offset(entry: bytes, offset: int) -> bytes:
-    return pack(">q", offset) + entry[8:]
-
-
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("low", [(0,), (2,), (3,), (0, 0), (1, 3), (2, 0)])
-def test_entries_with_too_low_offsets_after_damage_are_lost_with_it(
-    tmp_path: Path, level: str, low: tuple[int, ...]
-) -> None:
-    """Whether their offsets are below the damaged entry, or among its own."""
-    bad = flipped(batch(2, 3), 8 * (len(batch(2, 3)) - 1))
-    wrong = [with_offset(batch(4 + 2 * n, 5 + 2 * n), at) for n, at in enumerate(low)]
-    after = 4 + 2 * len(low)
-    partition(tmp_path, b"".join([batch(0, 1), bad, *wrong, batch(after, after + 1)]))
-    found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    assert lost_offsets(found) == set(range(2, after))
-    column = "offset" if level == "record" else "lastOffset"
-    read = [row[column] for row in found if row["_corrupt"] is None]
-    assert read == ([0, 1, after, after + 1] if level == "record" else [1, after + 1])
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_damaged_entry_does_not_make_an_indexed_one_seem_too_low(
-    tmp_path: Path, level: str
-) -> None:
-    """Its header states more offsets than it has."""
-    good = [batch(at, at + 1) for at in range(0, 10, 2)]
-    bad = damaged(good[1], field="last_offset_delta", to=100, crc="stale")
-    indexed_segment(tmp_path / "topic-0", 0, *good)
-    data = b"".join([good[0], bad, *good[2:]])
-    (tmp_path / "topic-0" / file_name(0, Kind.LOG)).write_bytes(data)
-    found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    (gap,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
-    assert (gap["startOffset"], gap["endOffset"]) == (2, 4)
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_damage_whose_offsets_are_unknown_is_a_row_without_them(tmp_path: Path, level: str) -> None:
-    """The entry before has a wrong offset, which nothing shows."""
-    good = [batch(at, at + 1) for at in range(0, 10, 2)]
-    bad = damaged(good[2], field="magic", to=7, crc="stale")
-    indexed_segment(tmp_path / "topic-0", 0, *good)
-    data = b"".join([good[0], with_offset(good[1], 100), bad, *good[3:]])
-    (tmp_path / "topic-0" / file_name(0, Kind.LOG)).write_bytes(data)
-    found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    (gap,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
-    assert (gap["startOffset"], gap["endOffset"]) == (None, None)
-    assert "unknown magic" in gap["reason"]
-
-
 def test_without_an_index_what_is_after_a_broken_header_is_lost_and_reported(
     tmp_path: Path,
 ) -> None:

@@ -10,7 +10,8 @@ import pytest
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
 from records import Codec, ControlRecordType, build_marker
-from tests.downconvert.spark.reading import packed, rows
+from tests.damage import damaged, flipped
+from tests.downconvert.spark.reading import packed, partition, rows
 from tests.downconvert.spark.stream.test_follow import read as follow
 from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -284,3 +285,55 @@ def test_a_wrong_offset_shows_no_record_of_a_transaction_as_committed(
     source = stream(tmp_path, startingOffsets="earliest", **options)
     streamed = follow(source, source.initialOffset(), source.latestOffset())
     assert streamed == [f"a-0:{at}" for at in read]
+
+
+def with_offset(entry: bytes, offset: int) -> bytes:
+    return struct.pack(">q", offset) + entry[8:]
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("low", [(0,), (2,), (3,), (0, 0), (1, 3), (2, 0)])
+def test_entries_with_too_low_offsets_after_damage_are_lost_with_it(
+    tmp_path: Path, level: str, low: tuple[int, ...]
+) -> None:
+    """Whether their offsets are below the damaged entry, or among its own."""
+    bad = flipped(batch(2, 3), 8 * (len(batch(2, 3)) - 1))
+    too_low = [with_offset(batch(4 + 2 * n, 5 + 2 * n), at) for n, at in enumerate(low)]
+    after = 4 + 2 * len(low)
+    partition(tmp_path, b"".join([batch(0, 1), bad, *too_low, batch(after, after + 1)]))
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    gaps = [row["_corrupt"] for row in found if row["_corrupt"]]
+    lost = {at for one in gaps for at in range(one["startOffset"], one["endOffset"])}
+    assert lost == set(range(2, after))
+    column = "offset" if level == "record" else "lastOffset"
+    read = [row[column] for row in found if row["_corrupt"] is None]
+    assert read == ([0, 1, after, after + 1] if level == "record" else [1, after + 1])
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_a_damaged_entry_does_not_make_an_indexed_one_seem_too_low(
+    tmp_path: Path, level: str
+) -> None:
+    """Its header states more offsets than it has."""
+    good = [batch(at, at + 1) for at in range(0, 10, 2)]
+    bad = damaged(good[1], field="last_offset_delta", to=100, crc="stale")
+    indexed_segment(tmp_path / "topic-0", 0, *good)
+    data = b"".join([good[0], bad, *good[2:]])
+    (tmp_path / "topic-0" / file_name(0, Kind.LOG)).write_bytes(data)
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    (gap,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (gap["startOffset"], gap["endOffset"]) == (2, 4)
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_damage_whose_offsets_are_unknown_is_a_row_without_them(tmp_path: Path, level: str) -> None:
+    """The entry before has a wrong offset, which nothing shows."""
+    good = [batch(at, at + 1) for at in range(0, 10, 2)]
+    bad = damaged(good[2], field="magic", to=7, crc="stale")
+    indexed_segment(tmp_path / "topic-0", 0, *good)
+    data = b"".join([good[0], with_offset(good[1], 100), bad, *good[3:]])
+    (tmp_path / "topic-0" / file_name(0, Kind.LOG)).write_bytes(data)
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    (gap,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (gap["startOffset"], gap["endOffset"]) == (None, None)
+    assert "unknown magic" in gap["reason"]

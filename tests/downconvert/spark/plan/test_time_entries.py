@@ -70,12 +70,13 @@ def test_a_timestamp_leads_to_the_first_record(logs: Path) -> None:
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_stream_begins_at_the_first_record(logs: Path, copies: int) -> None:
-    for number in range(1, copies):
-        shutil.copytree(logs / "a-0", logs / str(number) / "a-0")
-    for place in (logs, packed(logs)):
-        for at in (100, 101, 130, 141, 151, 190, 191, 291):
-            begins = stream(place, startingTimestamp=at).initialOffset()["a"]["0"]
-            assert begins == min((one for one in ALL if 10 * one >= at), default=30)
+    place = logs
+    if copies == 2:
+        shutil.copytree(logs / "a-0", logs / "1" / "a-0")
+        place = packed(logs)
+    for at in (100, 101, 130, 141, 151, 190, 191, 291):
+        begins = stream(place, startingTimestamp=at).initialOffset()["a"]["0"]
+        assert begins == min((one for one in ALL if 10 * one >= at), default=30)
 
 
 def test_timestamps_that_fall_are_found_all_the_same(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.strategies import TODAY, Segment, segments
 from .channels import Everything, OneByte, RandomSizes, sent
 from .comparable import comparable
 from .fetching import fetched
+from .ways import in_both_ways
 
 ENOUGH: Final = 1_000  # bytes
 TARGETS: Final = st.sampled_from([V1, V0])
@@ -97,6 +98,7 @@ def from_offset(records: Iterable[Record], first_offset: int) -> list[Record]:
 
 
 @given(conversions(), FAITHFUL)
+@in_both_ways
 def test_every_record_comes_through_once_in_order_and_unchanged(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -107,6 +109,7 @@ def test_every_record_comes_through_once_in_order_and_unchanged(
 
 
 @given(conversions())
+@in_both_ways
 def test_by_default_nothing_that_is_converted_begins_before_the_offset_asked_for(
     conversion: tuple[Segment, int, int],
 ) -> None:
@@ -117,6 +120,7 @@ def test_by_default_nothing_that_is_converted_begins_before_the_offset_asked_for
 
 
 @given(conversions(), FAITHFUL)
+@in_both_ways
 def test_every_byte_is_of_a_message_that_the_client_reads(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -128,6 +132,7 @@ def test_every_byte_is_of_a_message_that_the_client_reads(
 
 
 @given(conversions(codecs=tuple(Codec)[1:]))
+@in_both_ways
 def test_by_default_compressed_messages_of_v1_have_no_gaps(
     conversion: tuple[Segment, int, int],
 ) -> None:
@@ -142,6 +147,7 @@ def test_by_default_compressed_messages_of_v1_have_no_gaps(
 
 
 @given(conversions(), st.booleans())
+@in_both_ways
 def test_codecs_are_those_that_the_policy_says(
     conversion: tuple[Segment, int, int], lz4_too: bool
 ) -> None:
@@ -157,6 +163,7 @@ def test_codecs_are_those_that_the_policy_says(
 
 
 @given(conversions(), FAITHFUL)
+@in_both_ways
 def test_an_exact_send_is_the_eager_conversion_and_as_long_as_promised(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -175,6 +182,7 @@ def test_an_exact_send_is_the_eager_conversion_and_as_long_as_promised(
 
 
 @given(conversions(), FAITHFUL)
+@in_both_ways
 def test_where_the_next_fetch_cannot_begin_inside_a_batch_everything_is_in_one_response(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -187,6 +195,7 @@ def test_where_the_next_fetch_cannot_begin_inside_a_batch_everything_is_in_one_r
 
 
 @given(conversions(), ESTIMATING)
+@in_both_ways
 def test_an_estimated_send_is_as_long_as_promised_and_ends_with_nothing_but_filler(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -210,6 +219,7 @@ def without_zstd(log: Segment) -> Segment:
 
 
 @given(conversions(), FAITHFUL | ESTIMATING, st.sampled_from([OneByte, RandomSizes]))
+@in_both_ways
 def test_a_send_gives_the_same_bytes_however_the_channel_takes_them(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy, channel: type[Everything]
 ) -> None:
@@ -237,6 +247,7 @@ def test_a_record_that_fits_no_chunk_comes_out_of_a_small_compressed_batch(magic
 
 
 @given(conversions(), FAITHFUL, CHUNK_SIZES)
+@in_both_ways
 def test_the_size_of_chunks_changes_nothing_but_how_well_bytes_are_compressed(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy, chunk_size: int
 ) -> None:
@@ -251,6 +262,7 @@ def test_the_size_of_chunks_changes_nothing_but_how_well_bytes_are_compressed(
 
 
 @given(conversions(codecs=(Codec.NONE,)), FAITHFUL, CHUNK_SIZES)
+@in_both_ways
 def test_the_size_of_chunks_changes_no_byte_of_what_is_not_compressed(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy, chunk_size: int
 ) -> None:
@@ -261,6 +273,7 @@ def test_the_size_of_chunks_changes_no_byte_of_what_is_not_compressed(
 
 
 @given(conversions(), FAITHFUL)
+@in_both_ways
 def test_fetch_after_fetch_brings_every_record_once(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -273,11 +286,13 @@ def test_fetch_after_fetch_brings_every_record_once(
 
 
 @given(segments(codecs=(Codec.NONE,)))
+@in_both_ways
 def test_uncompressed_v2_to_v1_to_v0_is_v2_to_v0_byte_for_byte(log: Segment) -> None:
     assert eagerly(eagerly(log.data, V1), V0) == eagerly(log.data, V0)
 
 
 @given(segments(), FAITHFUL)
+@in_both_ways
 def test_v2_to_v1_to_v0_is_v2_to_v0_record_for_record(
     log: Segment, policy: ConversionPolicy
 ) -> None:
@@ -286,6 +301,7 @@ def test_v2_to_v1_to_v0_is_v2_to_v0_record_for_record(
 
 
 @given(segments(), TARGETS, FAITHFUL)
+@in_both_ways
 def test_converted_records_need_no_more_conversion(
     log: Segment, to_magic: int, policy: ConversionPolicy
 ) -> None:
@@ -296,6 +312,7 @@ def test_converted_records_need_no_more_conversion(
 
 @pytest.mark.each_kernel
 @given(conversions(), FAITHFUL | ESTIMATING)
+@in_both_ways
 def test_both_kernels_convert_to_the_same_bytes_and_count_the_same(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
@@ -321,6 +338,7 @@ def test_both_kernels_convert_to_the_same_bytes_and_count_the_same(
 
 
 @given(segments(), TARGETS, FAITHFUL, st.data())
+@in_both_ways
 def test_read_committed_leaves_out_what_was_aborted_and_nothing_else(
     log: Segment, to_magic: int, policy: ConversionPolicy, data: st.DataObject
 ) -> None:
@@ -357,6 +375,7 @@ def committed(log: Segment, aborted: list[AbortedTransaction]) -> Iterator[Any]:
 
 @pytest.mark.parametrize("reader", OTHER_READERS, ids=attrgetter("name"))
 @given(data=st.data(), to_magic=TARGETS)
+@in_both_ways
 def test_other_readers_find_the_same_records(
     reader: OtherReader, data: st.DataObject, to_magic: int
 ) -> None:

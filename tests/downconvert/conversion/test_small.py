@@ -16,7 +16,7 @@ from tests.damage import mutated
 from tests.strategies import Segment, segments
 
 from .channels import Everything, sent
-from .ways import RUNS_ONCE
+from .ways import RUNS_ONCE, in_both_ways
 
 REFUSING = ConversionPolicy(recode={"zstd": "refuse"})
 
@@ -45,6 +45,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @given(
     segments(), st.sampled_from([0, 1]), st.integers(-1, 40), st.integers(0, 2**32), st.booleans()
 )
+@in_both_ways
 def test_a_small_range_equals_its_eager_conversion(
     log: Segment, to_magic: int, offset: int, seed: int, is_damaged: bool
 ) -> None:

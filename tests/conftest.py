@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
             # Tests that run on each kernel need not run on the reference once more.
-            if {"kernel", "native", "twin"} & set(getattr(item, "fixturenames", ())):
+            if {"kernel", "native"} & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)
 
 

@@ -20,18 +20,10 @@ from records.formats import (
 )
 
 from .examples import batch, damaged, message, record
-from .kernels import KERNELS, REQUIRE_NATIVE
 
 Bounds: TypeAlias = tuple[int, int]
 EVERY: Final = (-(2**63), 2**63 - 1)
 OFFSET: Final = Struct(">q")
-
-
-@pytest.fixture(scope="module")
-def twin() -> ModuleType:
-    if len(KERNELS) == 1:
-        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
-    return KERNELS[1]
 
 
 def columns(kernel: ModuleType, offsets: Bounds = EVERY, timestamps: Bounds = EVERY) -> Any:
@@ -58,7 +50,7 @@ def squeezed(codec: int, *records: bytes, **fields: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_no_entry_is_decompressed_once_the_limit_is_reached(twin: ModuleType, codec: int) -> None:
+def test_no_entry_is_decompressed_once_the_limit_is_reached(native: ModuleType, codec: int) -> None:
     """An entry may decompress to as much as the limit by itself."""
     body = record(0, None, b"value" * 40)
     entry = squeezed(codec, body)
@@ -67,18 +59,18 @@ def test_no_entry_is_decompressed_once_the_limit_is_reached(twin: ModuleType, co
         *((0, 0), (1, 0), (size - 1, 0), (size, 1), (size + 1, 2)),
         *((2 * size - 1, 2), (2 * size, 2), (2 * size + 1, 3), (3 * size, 3), (3 * size + 1, 4)),
     ]:
-        assert read(twin, log, size_max) == {count * len(entry)}
+        assert read(native, log, size_max) == {count * len(entry)}
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 def test_no_other_batch_is_begun_after_512_records_nor_one_of_more_than_1024(
-    twin: ModuleType, codec: int
+    native: ModuleType, codec: int
 ) -> None:
     small = squeezed(codec, record(0))
     for count, batches in [(511, 2), (512, 1), (513, 1), (1023, 1), (1024, 1), (1025, 0)]:
         large = squeezed(codec, *map(record, range(count)))
         log = large + small
-        found, consumed = twin.read_entries(log, 0, len(log), True, False, 2**20)
+        found, consumed = native.read_entries(log, 0, len(log), True, False, 2**20)
         assert consumed == (0, len(large), len(log))[batches]
         assert len(found) == (0, count, count + 1)[batches]
 
@@ -86,7 +78,7 @@ def test_no_other_batch_is_begun_after_512_records_nor_one_of_more_than_1024(
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("flags", [0, TRANSACTIONAL, CONTROL, CONTROL | TRANSACTIONAL])
 def test_batches_of_each_kind_are_read_skipped_or_left(
-    twin: ModuleType, flags: int, codec: int
+    native: ModuleType, flags: int, codec: int
 ) -> None:
     """With a wrong checksum only if nobody compares it."""
     good = squeezed(codec, record(0), attributes=flags)
@@ -94,10 +86,10 @@ def test_batches_of_each_kind_are_read_skipped_or_left(
         log = entry + OFFSET.pack(9)
         for verify, wanted in product((False, True), repeat=2):
             is_read = sound or not verify
-            found, consumed = twin.read_entries(entry, 0, len(entry), verify, wanted, 2**20)
+            found, consumed = native.read_entries(entry, 0, len(entry), verify, wanted, 2**20)
             assert consumed == (len(entry) if is_read else 0)
             assert len(found) == (is_read and (wanted or not flags & CONTROL))
-            filled = columns(twin)
+            filled = columns(native)
             added, _ = filled.add_entries(log, 0, len(log), verify, wanted, 2**20)
             is_added = is_read and (flags & CONTROL or wanted or not flags)
             assert added == (len(entry) if is_added else 0)
@@ -106,21 +98,21 @@ def test_batches_of_each_kind_are_read_skipped_or_left(
 
 @pytest.mark.parametrize("magic", [V0, V1])
 def test_a_message_with_a_wrong_checksum_is_left_if_it_is_compared(
-    twin: ModuleType, magic: int
+    native: ModuleType, magic: int
 ) -> None:
     good = message(magic, 3)
     wrong = good[:CRC_AT_LEGACY] + bytes(4) + good[CRC_AT_LEGACY + 4 :]
     for entry, verify in product((good, wrong), (False, True)):
         log = entry + OFFSET.pack(9)
         expected = 0 if verify and entry == wrong else len(good)
-        assert twin.read_entries(entry, 0, len(entry), verify, False, 9)[1] == expected
-        assert columns(twin).add_entries(log, 0, len(log), verify, True, 9)[0] == expected
+        assert native.read_entries(entry, 0, len(entry), verify, False, 9)[1] == expected
+        assert columns(native).add_entries(log, 0, len(log), verify, True, 9)[0] == expected
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("append_time", [None, 1005])
 def test_the_records_within_bounds_are_added_whatever_the_batch_is_compressed_with(
-    twin: ModuleType, codec: int, append_time: int | None
+    native: ModuleType, codec: int, append_time: int | None
 ) -> None:
     """A compressed batch outside of the bounds is not read, and its header says what it holds."""
     times = [1000, 1004, 1002]
@@ -131,11 +123,11 @@ def test_the_records_within_bounds_are_added_whatever_the_batch_is_compressed_wi
     offsets, stamps = (5, 6, 8), times if append_time is None else [append_time] * 3
     ends = [*range(3, 11), *EVERY]
     for first, last in product(ends, ends):
-        filled = columns(twin, (first, last))
+        filled = columns(native, (first, last))
         assert filled.add_entries(log, 0, len(log), True, True, 999) == (len(log) - 8, False)
         assert len(filled) == sum(first <= offset <= last for offset in offsets), (first, last)
     ends = [*range(998, 1008), *EVERY]
     for first, last in product(ends, ends):
-        filled = columns(twin, EVERY, (first, last))
+        filled = columns(native, EVERY, (first, last))
         filled.add_entries(log, 0, len(log), True, True, 999)
         assert len(filled) == sum(first <= time <= last for time in stamps), (first, last)

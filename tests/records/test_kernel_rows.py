@@ -17,18 +17,11 @@ from records.varint import varint
 from tests.strategies import SMALL_CONTENTS, Segment, segments
 
 from .examples import GAPS, batch, message, record
-from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+from .kernels import each_kernel
 
 OFFSET: Final = Struct(">q")
 
 EVERY = (-(2**63), 2**63 - 1)
-
-
-@pytest.fixture(scope="module")
-def twin() -> ModuleType:
-    if len(KERNELS) == 1:
-        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
-    return KERNELS[1]
 
 
 def rows_of(data: bytes) -> bytes:
@@ -107,11 +100,11 @@ def responses(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
 
 @given(segment=segments(contents=SMALL_CONTENTS))
 def test_both_kernels_make_the_same_records_and_columns_of_rows(
-    twin: ModuleType, segment: Segment
+    native: ModuleType, segment: Segment
 ) -> None:
     source = segment.data
     rows = rows_of(source)
-    assert responses(twin, rows, source) == responses(reference, rows, source)
+    assert responses(native, rows, source) == responses(reference, rows, source)
 
 
 @each_kernel
@@ -135,10 +128,10 @@ NUMBERS = st.sampled_from([-(2**63), -1, 0, 1, 2, 60, 61, 100, 2**31, 2**63 - 1]
     source=st.sampled_from([GAPS, message(1, 0) + message(0, 1), b""]),
 )
 def test_both_kernels_refuse_the_same_rows(
-    twin: ModuleType, rows: list[list[int]], source: bytes
+    native: ModuleType, rows: list[list[int]], source: bytes
 ) -> None:
     packed = b"".join(ROW.pack(*row) for row in rows)
-    assert responses(twin, packed, source) == responses(reference, packed, source)
+    assert responses(native, packed, source) == responses(reference, packed, source)
 
 
 @each_kernel
@@ -212,13 +205,13 @@ def test_headers_of_the_reference_count_until_their_column_is_taken(
     first=st.integers(-1, 30),
 )
 def test_entries_become_the_columns_of_their_rows(
-    twin: ModuleType, segment: Segment, rows_max: int, bytes_max: int, cut: int, first: int
+    native: ModuleType, segment: Segment, rows_max: int, bytes_max: int, cut: int, first: int
 ) -> None:
     """Whole or in windows, and however often columns are taken. Entries that are left are added by
     their rows, as far as those are found."""
     data = segment.data
     size = {"rows_max": rows_max, "bytes_max": bytes_max}
-    columns = twin.ArrowColumns(rows_max, bytes_max, True, True, True, (first, 2**40), EVERY)
+    columns = native.ArrowColumns(rows_max, bytes_max, True, True, True, (first, 2**40), EVERY)
     taken, at = [], 0
     for end in (*range(cut, len(data), cut), len(data)):
         while True:
@@ -294,65 +287,65 @@ def test_entries_outside_their_buffer_are_refused(kernel: ModuleType, start: int
         columns.add_entries(GAPS, start, end, True, True, 100)
 
 
-def test_entries_are_read_up_to_one_that_is_not_whole(twin: ModuleType) -> None:
+def test_entries_are_read_up_to_one_that_is_not_whole(native: ModuleType) -> None:
     log = message(0, 3) + GAPS + message(1, 20) + GAPS[:-1]
-    found, consumed = twin.read_entries(b"<" + log, 1, 1 + len(log), True, False, 100)
+    found, consumed = native.read_entries(b"<" + log, 1, 1 + len(log), True, False, 100)
     assert [record.offset for record in found] == [3, 10, 12, 13, 20]
     assert consumed == len(log) - len(GAPS) + 1
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2, 255])
-def test_an_entry_smaller_than_a_message_is_left(twin: ModuleType, magic: int) -> None:
+def test_an_entry_smaller_than_a_message_is_left(native: ModuleType, magic: int) -> None:
     """Its head may reach into the next entry, or past the end."""
     for size in range(-2, 14):
         entry = bytes(8) + size.to_bytes(4, signed=True) + bytes(4) + bytes([magic]) + bytes(9)
         entry = entry[: 12 + max(size, 0)]
         for after in b"", OFFSET.pack(1), GAPS:
             log = entry + after
-            columns = twin.ArrowColumns(9, 1000, True, True, True, EVERY, EVERY)
-            assert twin.read_entries(log, 0, len(log), False, True, 1000) == ([], 0)
+            columns = native.ArrowColumns(9, 1000, True, True, True, EVERY, EVERY)
+            assert native.read_entries(log, 0, len(log), False, True, 1000) == ([], 0)
             assert columns.add_entries(log, 0, len(log), False, True, 1000) == (0, False)
-            assert twin.summarize_batch(log, 0, len(entry), 1000) is None
+            assert native.summarize_batch(log, 0, len(entry), 1000) is None
 
 
 @pytest.mark.parametrize("kind", ["does not fit", "is damaged"])
 @pytest.mark.parametrize("before", [0, 1])
 def test_an_entry_that_is_left_to_the_caller_leaves_no_rows(
-    twin: ModuleType, kind: str, before: int
+    native: ModuleType, kind: str, before: int
 ) -> None:
     """However many of its records have become rows."""
     good = batch(*(record(delta, headers=[(b"h", b"x")]) for delta in range(5)))
     left = good if kind == "does not fit" else batch(*[record(n) for n in range(4)], b"\x01")
     rows_max = 5 * before + 4 if kind == "does not fit" else 100
-    columns = twin.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
+    columns = native.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
     log = good * before + OFFSET.pack(100) + left[OFFSET.size :] + OFFSET.pack(200)
     consumed, is_full = columns.add_entries(log, 0, len(log), True, True, 1000)
     assert (consumed, len(columns)) == (len(good) * before, 5 * before)
     assert is_full == (kind == "does not fit" and before > 0)
-    again = twin.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
+    again = native.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
     again.add_entries(log, 0, consumed + OFFSET.size, True, True, 1000)
     assert plain(columns.take()) == plain(again.take())
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_an_entry_is_left_if_the_next_one_does_not_begin_after_it(
-    twin: ModuleType, magic: int
+    native: ModuleType, magic: int
 ) -> None:
     """No checksum covers offsets, and without the next entry nothing is known of them."""
     entry = batch(record(0), record(1)) if magic == 2 else message(magic, 1)
     taken = {}
     for following in (-1, 0, 1, 2, 2**63 - 1):
         log = entry + OFFSET.pack(following)
-        columns = twin.ArrowColumns(9, 1000, True, True, True, EVERY, EVERY)
+        columns = native.ArrowColumns(9, 1000, True, True, True, EVERY, EVERY)
         taken[following], _ = columns.add_entries(log, 0, len(log), True, True, 1000)
         assert columns.add_entries(log, 0, len(log) - 1, True, True, 1000) == (0, False)
     whole = len(entry)
     assert list(taken.values()) == [0, 0, 0, whole, whole]
 
 
-def test_columns_that_were_full_before_they_were_taken_are_not_full(twin: ModuleType) -> None:
+def test_columns_that_were_full_before_they_were_taken_are_not_full(native: ModuleType) -> None:
     good, damaged = batch(record(0)), batch(record(0), b"\x01", base_offset=1)
-    columns = twin.ArrowColumns(1, 1000, True, True, True, EVERY, EVERY)
+    columns = native.ArrowColumns(1, 1000, True, True, True, EVERY, EVERY)
     log = good + damaged
     assert columns.add_rows(rows_of(good) * 2, 0, 2 * ROW_SIZE, good) == ROW_SIZE
     columns.take()

@@ -17,18 +17,11 @@ from tests.damage import damaged
 from tests.strategies import SMALL_CONTENTS, Segment, segments
 
 from .examples import batch, message, record
-from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+from .kernels import each_kernel
 
 SIZE_MAX: Final = 2**20
 CREATE: Final = TimestampType.CREATE
 TWO_RECORDS: Final = batch(record(0), record(1))
-
-
-@pytest.fixture(scope="module")
-def native() -> ModuleType:
-    if len(KERNELS) == 1:
-        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
-    return KERNELS[1]
 
 
 def said_by_rows(records: Records, header: Any) -> tuple[int, bool, int, int, int] | None:

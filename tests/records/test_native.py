@@ -22,16 +22,8 @@ from records.kernel import Buffer, Outcome
 from tests.damage import mutated
 
 from .examples import batch, record
-from .kernels import KERNELS, REQUIRE_NATIVE
 
 LOG = batch(*(record(delta, b"key", b"value" * delta) for delta in range(5)))
-
-
-@pytest.fixture(scope="module")
-def native() -> ModuleType:
-    if len(KERNELS) == 1:
-        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
-    return KERNELS[1]
 
 
 # --- buffers

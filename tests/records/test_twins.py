@@ -20,60 +20,52 @@ from tests.damage import mutated
 
 from . import raw
 from .examples import batch
-from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+from .kernels import KERNELS, each_kernel
 from .tracing import Entered, Job, Trace, trace
 
 Task = tuple[Job, bytes]
-
-
-@pytest.fixture(scope="module")
-def twin() -> ModuleType:
-    """The native kernel, to be held against the reference."""
-    if len(KERNELS) == 1:
-        pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
-    return KERNELS[1]
 
 
 WORKS: Final = "transcode", "columns", "measure"
 DAMAGES: Final = 12  # of each drawn task: drawing it takes ten times as long as reading it
 
 
-def both(twin: ModuleType, task: Task) -> None:
+def both(native: ModuleType, task: Task) -> None:
     """Their traces are the same, with different guard bytes around their windows. Also those of
     other work with the same data, damaged in a dozen ways."""
     job, data = task
-    assert_same(twin, job, data)
+    assert_same(native, job, data)
     for seed in range(DAMAGES):
         other = replace(job, work=WORKS[seed % 3], to_magic=seed // 3 % 2)
-        assert_same(twin, other.whole() if seed % 4 else other, mutated(data, Random(seed)))
+        assert_same(native, other.whole() if seed % 4 else other, mutated(data, Random(seed)))
 
 
-def assert_same(twin: ModuleType, job: Job, data: bytes) -> None:
+def assert_same(native: ModuleType, job: Job, data: bytes) -> None:
     expected = trace(reference.Transcoder, job, data, guard=0x00)
-    assert trace(twin.Transcoder, job, data, guard=0xFF) == expected, (job, data)
+    assert trace(native.Transcoder, job, data, guard=0xFF) == expected, (job, data)
 
 
 # --- the twins
 
 
 @given(task=raw.log_tasks())
-def test_both_read_a_log_the_same(twin: ModuleType, task: Task) -> None:
-    both(twin, task)
+def test_both_read_a_log_the_same(native: ModuleType, task: Task) -> None:
+    both(native, task)
 
 
 @given(task=raw.batch_tasks())
-def test_both_read_the_records_of_a_batch_the_same(twin: ModuleType, task: Task) -> None:
-    both(twin, task)
+def test_both_read_the_records_of_a_batch_the_same(native: ModuleType, task: Task) -> None:
+    both(native, task)
 
 
 @given(task=raw.entries_tasks())
-def test_both_read_the_entries_of_a_message_the_same(twin: ModuleType, task: Task) -> None:
-    both(twin, task)
+def test_both_read_the_entries_of_a_message_the_same(native: ModuleType, task: Task) -> None:
+    both(native, task)
 
 
 @given(job=raw.jobs(st.none()), data=st.binary(max_size=200))
-def test_both_read_noise_the_same(twin: ModuleType, job: Job, data: bytes) -> None:
-    both(twin, (job, data))
+def test_both_read_noise_the_same(native: ModuleType, job: Job, data: bytes) -> None:
+    both(native, (job, data))
 
 
 small = st.integers(-3, 100)
@@ -104,7 +96,7 @@ operations = st.one_of(
     called=st.lists(operations, max_size=12),
 )
 def test_both_answer_any_calls_in_any_order_the_same(
-    twin: ModuleType, made: Any, data: bytes, called: list[Any]
+    native: ModuleType, made: Any, data: bytes, called: list[Any]
 ) -> None:
     def responses(kernel: ModuleType) -> list[Any]:
         transcoder = kernel.Transcoder(*made)
@@ -132,7 +124,7 @@ def test_both_answer_any_calls_in_any_order_the_same(
             calls.append((name, response, bytes(target), *state, *now))
         return calls
 
-    assert responses(twin) == responses(reference)
+    assert responses(native) == responses(reference)
 
 
 numbers = (
@@ -159,7 +151,7 @@ rows = st.lists(
     room=st.integers(0, 200),
 )
 def test_both_encode_the_same(
-    twin: ModuleType,
+    native: ModuleType,
     rows: list[tuple[int, ...]],
     source: bytes,
     magic: int,
@@ -179,7 +171,7 @@ def test_both_encode_the_same(
         assert not any(target[:10] + target[-10:])
         return (*progress, bytes(target[10 : 10 + progress[1]]))
 
-    assert encoded(twin) == encoded(reference)
+    assert encoded(native) == encoded(reference)
 
 
 @given(
@@ -189,12 +181,12 @@ def test_both_encode_the_same(
     value=st.integers(0, 2**32 - 1),
 )
 def test_both_kernels_compute_the_same_checksums(
-    twin: ModuleType, data: bytes, start: int, size: int, value: int
+    native: ModuleType, data: bytes, start: int, size: int, value: int
 ) -> None:
     start = min(start, len(data))
     end = min(start + size, len(data))
     expected = reference.crc32(data, start, end, value)
-    assert twin.crc32(data, start, end, value) == expected
+    assert native.crc32(data, start, end, value) == expected
 
 
 # --- each with itself

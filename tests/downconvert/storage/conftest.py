@@ -1,4 +1,8 @@
-"""Whether Kafka is there to judge what we write."""
+"""Whether Kafka is there to judge what we write, and the directory of a partition."""
+
+from pathlib import Path
+
+import pytest
 
 from . import kafka_broker
 
@@ -10,3 +14,11 @@ collect_ignore = [] if kafka_broker.REQUIRED or not kafka_broker.missing() else 
 def pytest_report_header() -> str:
     absent = ", ".join(kafka_broker.missing())
     return f"Kafka as judge: {f'not asked, for want of {absent}' if absent else 'asked'}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The empty directory of a partition."""
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    return path

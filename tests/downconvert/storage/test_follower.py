@@ -16,13 +16,6 @@ CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_b
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 def broker(path: Path) -> Log:
     """Another who has the directory open for writing, as a broker has."""
     return Log.open(path, writable=True, config=CONFIG, files=UNSYNCED)

@@ -2,18 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from downconvert.storage import Log, LogConfig
 
 from .logs import UNSYNCED, batch, offsets
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
 
 
 def opened(path: Path) -> Log:

@@ -19,13 +19,6 @@ from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 def log(path: Path) -> Log:
     """Three segments: 10-19, 20-29 (of which 24-29 are gone), 30-34; batches of two records."""
     for base, last in ((10, 19), (20, 23), (30, 33)):

@@ -21,13 +21,6 @@ PARTITION = TopicPartition("topic", 0)
 OPEN = {"base_sequence": 0, "producer_epoch": 0, "transactional": True}
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
 def opened(path: Path, count: int = 0) -> Log:
     """A log of segments of three batches, to which so many are appended."""
     config = LogConfig(segment_bytes=3 * len(batch(0)))

@@ -17,13 +17,6 @@ from records.formats import V0, V1
 from .logs import UNSYNCED, batch, indexed_segment, segment
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
 def test_the_first_record_of_a_timestamp_may_be_before_younger_ones(path: Path) -> None:
     times = [500, 100, 700, 200, 900]
     for number, time in enumerate(times):

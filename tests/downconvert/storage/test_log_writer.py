@@ -18,13 +18,6 @@ from records.formats import V0, V1, Codec
 from .logs import UNSYNCED, batch, offsets
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
 def opened(path: Path, files: Files = UNSYNCED, **config: int) -> Log:
     return Log.open(path, writable=True, config=LogConfig(**config), files=files)
 

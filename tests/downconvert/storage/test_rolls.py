@@ -18,13 +18,6 @@ from .logs import UNSYNCED, UnsyncedDisk, batch
 ONE = len(batch(0))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
 def opened(path: Path, **config: Any) -> Log:
     return Log.open(path, writable=True, config=LogConfig(**config), files=UNSYNCED)
 

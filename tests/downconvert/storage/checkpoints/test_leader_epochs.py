@@ -13,13 +13,6 @@ from records import MemoryRecords
 from tests.downconvert.storage.logs import UNSYNCED, batch
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "topic-0"
-    path.mkdir()
-    return path
-
-
 def opened(path: Path) -> Log:
     return Log.open(path, writable=True, files=UNSYNCED)
 

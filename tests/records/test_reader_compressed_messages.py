@@ -18,23 +18,20 @@ def offsets(entry: bytes) -> list[int]:
     return [record.offset for record in all_records(entry)]
 
 
-def test_offsets_in_a_compressed_v0_message_are_absolute() -> None:
-    inner = message(V0, 12) + message(V0, 15) + message(V0, 19)
-    assert offsets(wrapper(V0, 19, inner)) == [12, 15, 19]
-
-
-def test_offsets_in_a_compressed_v1_message_count_back_from_its_own() -> None:
-    inner = message(V1, 0) + message(V1, 1) + message(V1, 2)
-    assert offsets(wrapper(V1, 102, inner)) == [100, 101, 102]
-
-
-def test_gaps_that_compaction_left_in_a_compressed_v1_message_stay() -> None:
-    inner = message(V1, 0) + message(V1, 3) + message(V1, 7)
-    assert offsets(wrapper(V1, 19, inner)) == [12, 15, 19]
-
-
-def test_a_compressed_v1_message_at_offset_zero_starts_at_zero() -> None:
-    assert offsets(wrapper(V1, 0, message(V1, 0) + message(V1, 1))) == [0, 1]
+@pytest.mark.parametrize(
+    ("magic", "offset", "inside", "found"),
+    [
+        (V0, 19, (12, 15, 19), [12, 15, 19]),
+        (V1, 102, (0, 1, 2), [100, 101, 102]),
+        (V1, 19, (0, 3, 7), [12, 15, 19]),  # gaps that compaction left
+        (V1, 0, (0, 1), [0, 1]),
+    ],
+)
+def test_offsets_are_absolute_in_a_compressed_v0_message_and_count_back_in_v1(
+    magic: int, offset: int, inside: tuple[int, ...], found: list[int]
+) -> None:
+    inner = b"".join(message(magic, one) for one in inside)
+    assert offsets(wrapper(magic, offset, inner)) == found
 
 
 def test_a_compressed_v1_message_below_its_last_offset_is_damage() -> None:

@@ -76,16 +76,12 @@ UVARINTS = {
 EACH_READ = pytest.mark.parametrize(("read", "size_max"), [(read_varint, 5), (read_varlong, 10)])
 
 
-@pytest.mark.parametrize(("number", "encoded"), VARINTS.items())
-def test_varints_are_kafkas(number: int, encoded: str) -> None:
-    data = bytes.fromhex(encoded)
-    assert varint(number) == data
-    assert read_varint(data, 0, len(data)) == (number, len(data))
-
-
 @pytest.mark.parametrize(("number", "encoded"), (VARINTS | VARLONGS).items())
-def test_varlongs_are_kafkas(number: int, encoded: str) -> None:
+def test_varints_and_varlongs_are_kafkas(number: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
+    if number in VARINTS:
+        assert varint(number) == data
+        assert read_varint(data, 0, len(data)) == (number, len(data))
     assert varlong(number) == data
     assert read_varlong(data, 0, len(data)) == (number, len(data))
 
@@ -127,19 +123,16 @@ def test_longer_encodings_than_needed_are_read() -> None:
 
 @pytest.mark.parametrize(
     ("encode", "number"),
-    [(varint, 2**31), (varint, -(2**31) - 1), (varlong, 2**63), (varlong, -(2**63) - 1)],
+    [
+        *((varint, 2**31), (varint, -(2**31) - 1), (varlong, 2**63), (varlong, -(2**63) - 1)),
+        *((uvarint, 2**32), (uvarint, -(2**31) - 1)),
+    ],
 )
 def test_a_number_of_too_many_bits_is_not_written(
     encode: Callable[[int], bytes], number: int
 ) -> None:
-    with pytest.raises(ValueError, match="bit number"):
+    with pytest.raises(ValueError, match=f"{64 if encode is varlong else 32}-bit number"):
         encode(number)
-
-
-@pytest.mark.parametrize("number", [2**32, -(2**31) - 1])
-def test_an_unsigned_number_of_too_many_bits_is_not_written(number: int) -> None:
-    with pytest.raises(ValueError, match="32-bit number"):
-        uvarint(number)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3), st.binary(max_size=3))

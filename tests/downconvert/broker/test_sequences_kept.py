@@ -38,19 +38,13 @@ def test_a_duplicate_in_an_open_transaction_is_known_although_the_transaction_is
     assert (found.base_offset, found.last_offset) == (0, 1)
 
 
-def test_a_new_batch_in_an_open_transaction_is_checked() -> None:
-    """The coordinator decides about every batch that would be appended."""
+@pytest.mark.parametrize("fields", [{"sequence": 2}, {"sequence": 7, "epoch": 1}])
+def test_a_new_batch_is_checked_before_its_open_transaction(fields: dict[str, int]) -> None:
+    """The coordinator decides about every batch that would be appended. A batch of a new epoch does
+    not belong to the old epoch's transaction."""
     producers = {5: state(1, 1, transaction_start=0)}
     with pytest.raises(ApiError) as caught:
-        Sequences().checked(header(2, transactional=True), producers, refuse)
-    assert caught.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
-
-
-def test_a_batch_of_another_epoch_than_the_open_transaction_is_checked_first() -> None:
-    """A batch of a new epoch does not belong to the old epoch's transaction."""
-    producers = {5: state(1, 1, transaction_start=0)}
-    with pytest.raises(ApiError) as caught:
-        Sequences().checked(header(7, epoch=1, transactional=True), producers, refuse)
+        Sequences().checked(header(**fields, transactional=True), producers, refuse)
     assert caught.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
 
 

@@ -25,10 +25,11 @@ def test_data_is_aborted_from_the_first_offset_to_the_marker():
     assert not aborted.holds(1, 17, 20)
 
 
-def test_a_commit_marker_ends_nothing():
+@pytest.mark.parametrize("not_abort", [COMMIT, b"\0"])  # the second one is damaged
+def test_a_marker_of_no_abort_ends_nothing(not_abort):
     aborted = AbortedTransactions([AbortedTransaction(1, 10)])
     assert aborted.holds(1, 10, 10)
-    aborted.marker(1, 11, COMMIT)
+    aborted.marker(1, 11, not_abort)
     assert aborted.holds(1, 12, 12)
 
 
@@ -60,17 +61,12 @@ def test_a_transaction_that_began_before_the_slice_counts():
     assert AbortedTransactions([AbortedTransaction(1, 10)]).holds(1, 400, 410)
 
 
-def test_a_damaged_marker_ends_nothing():
+@pytest.mark.parametrize("offset", [10, 20])
+def test_a_marker_ends_a_transaction_without_seen_data(offset):
+    """The data before the marker may have been removed, and what follows is still committed."""
     aborted = AbortedTransactions([AbortedTransaction(1, 10)])
-    assert aborted.holds(1, 10, 10)
-    aborted.marker(1, 11, b"\0")
-    assert aborted.holds(1, 12, 12)
-
-
-def test_a_marker_ends_a_transaction_without_seen_data():
-    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
-    aborted.marker(1, 20, ABORT)
-    assert not aborted.holds(1, 21, 25)
+    aborted.marker(1, offset, ABORT)
+    assert not aborted.holds(1, offset + 1, offset + 5)
 
 
 def test_a_marker_does_not_end_a_later_transaction():
@@ -85,13 +81,6 @@ def test_a_batch_whose_last_records_are_of_the_transaction_is_left_out():
     assert aborted.holds(1, 10, 13)
     other = AbortedTransactions([AbortedTransaction(1, 13)])
     assert not other.holds(1, 10, 12)
-
-
-def test_a_marker_begins_the_transactions_before_it():
-    """Its own transaction's data may have been removed, and the next one's is still committed."""
-    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
-    aborted.marker(1, 10, ABORT)
-    assert not aborted.holds(1, 11, 12)
 
 
 def test_a_batch_that_begins_within_a_transaction_is_left_out_as_a_whole():

@@ -100,13 +100,15 @@ def test_an_eager_conversion_is_kafkas(kind: str) -> None:
             assert our == kafka, conversion
 
 
-def test_an_eager_conversion_is_refused_where_kafka_refuses_it() -> None:
-    refused = [one for one in corpus.conversions() if one.eager.error]
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_a_conversion_that_begins_with_a_refused_codec_is_refused(is_lazy: bool) -> None:
+    errors = [((one.lazy if is_lazy else one.eager).error, one) for one in corpus.conversions()]
+    refused = [(error, one) for error, one in errors if error]
     assert len(refused) > 50
-    for conversion in refused:
-        assert (conversion.eager.error or "").startswith(REFUSED), conversion
+    for error, conversion in refused:
+        assert error.startswith(REFUSED), conversion
         with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
-            eagerly(conversion)
+            (lazily if is_lazy else eagerly)(conversion)
 
 
 # --- lazy
@@ -160,15 +162,6 @@ def test_records_are_counted_as_kafka_counts_them(kind: str) -> None:
             assert stats.records_converted == counted, conversion
         else:  # we stop at what was promised; Kafka, where its chunk of 128 KiB ends
             assert 0 < stats.records_converted <= counted, conversion
-
-
-def test_a_fetch_that_begins_with_a_refused_codec_is_refused() -> None:
-    refused = [one for one in corpus.conversions() if one.lazy.error]
-    assert len(refused) > 50
-    for conversion in refused:
-        assert (conversion.lazy.error or "").startswith(REFUSED), conversion
-        with pytest.raises(UnsupportedCodecError, match="zstd is refused"):
-            lazily(conversion)
 
 
 @pytest.mark.parametrize(

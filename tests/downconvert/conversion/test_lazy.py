@@ -108,15 +108,9 @@ def test_kafkas_policy_refuses_zstd_in_the_first_batch():
         LazyDownConvertRecords(records, 1, policy=KAFKA)
 
 
-def test_kafkas_policy_sends_filler_from_a_later_zstd_batch_on():
-    records = MemoryRecords(one(0) + one(1, Codec.ZSTD))
-    converted = sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send())
-    assert offsets(converted[:36]) == [0]
-    assert converted[36:44] == b"\xff" * 8
-
-
-def test_kafkas_policy_drops_the_chunk_with_the_zstd_batch():
-    records = MemoryRecords(one(0) + one(1) + one(2, Codec.ZSTD))
+@pytest.mark.parametrize("before", [one(0), one(0) + one(1)])
+def test_kafkas_policy_sends_filler_from_the_chunk_of_a_later_zstd_batch_on(before):
+    records = MemoryRecords(before + one(2, Codec.ZSTD))
     converted = sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send())
     assert offsets(converted[:36]) == [0]
     assert converted[36:44] == b"\xff" * 8

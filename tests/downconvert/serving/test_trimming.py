@@ -27,21 +27,7 @@ KEPT_MAX = 0.75  # of the growth; without trimming, most of it stays
         ([1000, 500, 500, 250, 250, 0, 0], 2),
         ([1000, 10, 10, 1000, 10, 11], 2),
         ([600, 1000, 501, 501, 500, 500], 1),
-    ],
-)
-def test_memory_is_trimmed_once_half_of_the_connections_have_ended(
-    counts: Sequence[int], trims: int
-) -> None:
-    done: list[None] = []
-    trimming = Trimming(lambda: done.append(None))
-    for connections in counts:
-        trimming.look(connections, connections)
-    assert len(done) == trims
-
-
-@pytest.mark.parametrize(
-    ("counts", "trims"),
-    [
+        # The second number is the peak since the last look: storms of less than a second.
         ([(0, PEAK_MIN)], 0),  # they may still be ending
         ([(0, PEAK_MIN), (0, 0)], 1),
         ([(0, PEAK_MIN - 1), (0, 0)], 0),
@@ -49,13 +35,13 @@ def test_memory_is_trimmed_once_half_of_the_connections_have_ended(
         ([(1000, 1000), (400, 1100), (400, 500), (400, 410)], 1),
     ],
 )
-def test_a_storm_of_less_than_a_second_is_noticed(
-    counts: Sequence[tuple[int, int]], trims: int
+def test_memory_is_trimmed_once_half_of_the_connections_have_ended(
+    counts: Sequence[int | tuple[int, int]], trims: int
 ) -> None:
     done: list[None] = []
     trimming = Trimming(lambda: done.append(None))
-    for connections, peak in counts:
-        trimming.look(connections, peak)
+    for count in counts:
+        trimming.look(*(count if isinstance(count, tuple) else (count, count)))
     assert len(done) == trims
 
 

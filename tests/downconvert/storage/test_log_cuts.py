@@ -178,8 +178,9 @@ def test_after_a_crash_without_snapshots_the_next_segment_begins_with_one(path: 
         assert log.writer.snapshots == [2]
 
 
-def test_epochs_that_a_full_disk_kept_are_removed_by_the_next_append(
-    path: Path,
+@pytest.mark.parametrize("appends", [True, False])
+def test_epochs_that_a_full_disk_kept_are_removed_by_the_next_append_or_the_end(
+    path: Path, appends: bool
 ) -> None:
     disk = FaultyDisk(path.parent)
     with Log.open(path, writable=True, files=disk) as log:
@@ -188,19 +189,9 @@ def test_epochs_that_a_full_disk_kept_are_removed_by_the_next_append(
         with pytest.raises(DiskFullError):
             log.writer.truncate_to(1)
         disk.fill(is_full=False)
-        log.writer.append(batch(1, leader_epoch=0))
-        assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
-
-
-def test_epochs_that_a_full_disk_kept_are_removed_when_the_log_is_closed(path: Path) -> None:
-    disk = FaultyDisk(path.parent)
-    log = Log.open(path, writable=True, files=disk)
-    log.writer.append(batch(0, leader_epoch=0) + batch(1, leader_epoch=1))
-    disk.fill_for(path / "leader-epoch-checkpoint.tmp")
-    with pytest.raises(DiskFullError):
-        log.writer.truncate_to(1)
-    disk.fill(is_full=False)
-    log.close()
+        if appends:
+            log.writer.append(batch(1, leader_epoch=0))
+            assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
     assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
 
 

@@ -124,28 +124,17 @@ def test_a_request_for_all_ends_the_session_before(broker: Broker) -> None:
     assert len(broker.fetch_sessions) == 0
 
 
-def test_a_request_that_waited_while_the_session_went_on_is_refused(broker: Broker) -> None:
-    one = Follower(broker)
-    one.ask(ENDS)
-    body = request(broker, {}, session_id=one.id, session_epoch=1, max_wait_ms=500, min_bytes=1)
-    waiting = begin(broker, ApiKey.Fetch, 11, body, now=0.0)
-    assert not waiting.is_done
-    one.epoch = 2
-    one.ask({"a": 0})
-    broker.tick(1.0)
-    assert response_of(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-
-
-def test_a_request_that_waits_while_its_client_begins_a_new_session_is_out_of_step(
-    broker: Broker,
+@pytest.mark.parametrize(("epoch", "ends"), [(2, {"a": 0}), (0, ENDS)])  # goes on, begins anew
+def test_a_request_that_waits_while_its_client_asks_again_is_refused(
+    broker: Broker, epoch: int, ends: dict[str, int]
 ) -> None:
     one = Follower(broker)
     one.ask(ENDS)
     body = request(broker, {}, session_id=one.id, session_epoch=1, max_wait_ms=500, min_bytes=1)
     waiting = begin(broker, ApiKey.Fetch, 11, body, now=0.0)
     assert not waiting.is_done
-    one.epoch = 0
-    one.ask(ENDS)
+    one.epoch = epoch
+    one.ask(ends)
     broker.tick(1.0)
     assert response_of(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 

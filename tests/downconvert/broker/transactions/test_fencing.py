@@ -46,24 +46,19 @@ def test_a_new_producer_fences_the_last_one_and_aborts_what_it_had_open(broker: 
     assert value(broker, "open_transactions") == 0
 
 
-def test_versions_without_producer_fenced_get_invalid_producer_epoch(broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)]
+)
+def test_only_versions_that_know_producer_fenced_get_it(
+    broker: Broker, version: int, code: ErrorCode
+) -> None:
     old, new = Producing(broker), Producing(broker)
     old.begin()
     new.begin()
-    assert old.add(ZERO, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    assert old.end(version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.add_offsets(version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.begin(version=3, goes_on=True) is ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-def test_the_first_versions_with_producer_fenced_get_it(broker: Broker) -> None:
-    old, new = Producing(broker), Producing(broker)
-    old.begin()
-    new.begin()
-    assert old.add(ZERO, version=2) == [ErrorCode.PRODUCER_FENCED]
-    assert old.end(version=2) is ErrorCode.PRODUCER_FENCED
-    assert old.add_offsets(version=2) is ErrorCode.PRODUCER_FENCED
-    assert old.begin(version=4, goes_on=True) is ErrorCode.PRODUCER_FENCED
+    assert old.add(ZERO, version=version) == [code]
+    assert old.end(version=version) is code
+    assert old.add_offsets(version=version) is code
+    assert old.begin(version=version + 2, goes_on=True) is code  # InitProducerId
 
 
 def test_a_producer_continues_after_an_error_with_the_next_epoch(

@@ -72,33 +72,6 @@ def append(directory: Path, data: bytes, base_offset: int = 0) -> None:
         file.write(data)
 
 
-def test_appended_rolled_and_new_records_are_read_once(directory: Path) -> None:
-    source = stream(directory)
-    start = source.initialOffset()
-    assert start == {"a": {"0": 0}, "b": {"1": 5}}
-    first = source.latestOffset(start)
-    assert first == {"a": {"0": 3}, "b": {"1": 7}}
-    assert read(source, start, first) == ["a-0:0", "a-0:1", "a-0:2", "b-1:5", "b-1:6"]
-    assert source.latestOffset(first) == first
-    append(directory / "a-0", batch(3))
-    append(directory / "a-0", batch(4), 4)
-    partition(directory, batch(0), "c-0")
-    second = source.latestOffset(first)
-    assert second == {"a": {"0": 5}, "b": {"1": 7}, "c": {"0": 1}}
-    assert read(source, first, second) == ["a-0:3", "a-0:4", "c-0:0"]
-
-
-def test_a_batch_that_is_not_whole_yet_waits(directory: Path) -> None:
-    source = stream(directory)
-    start = source.latestOffset(source.initialOffset())
-    whole = batch(3, 4)
-    append(directory / "a-0", whole[:50])
-    assert source.latestOffset(start) == start
-    append(directory / "a-0", whole[50:])
-    end = source.latestOffset(start)
-    assert read(source, start, end) == ["a-0:3", "a-0:4"]
-
-
 def test_a_stream_begins_at_the_end_by_default(directory: Path) -> None:
     assert stream(directory, startingOffsets="latest").initialOffset() == {
         "a": {"0": 3},
@@ -107,28 +80,6 @@ def test_a_stream_begins_at_the_end_by_default(directory: Path) -> None:
     assert stream(directory, startingTimestamp=10).initialOffset() == {"a": {"0": 1}, "b": {"1": 5}}
     given = stream(directory, startingOffsets='{"a":{"0":2},"b":{"1":99}}')
     assert given.initialOffset() == {"a": {"0": 2}, "b": {"1": 7}}
-
-
-@pytest.mark.parametrize(
-    "limit", [Limit(max_rows=1), Limit(max_rows=2), Limit(max_bytes=1), Limit(max_bytes=150)]
-)
-def test_limits_hold_and_everything_comes(tmp_path: Path, limit: Any) -> None:
-    """Also batches that are larger than the limit."""
-    for topic in ("a-0", "b-0", "c-0"):
-        partition(tmp_path, b"".join(batch(3 * i, 3 * i + 1, 3 * i + 2) for i in range(4)), topic)
-        partition(tmp_path, batch(12, 13, size=5000), topic, 12)
-    source = stream(tmp_path)
-    at = source.initialOffset()
-    found: list[str] = []
-    for _ in range(60):
-        end = source.latestOffset(at, limit)
-        rows = read(source, at, end)
-        assert len(rows) <= getattr(limit, "max_rows", 14)
-        found += rows
-        if end == at:
-            break
-        at = end
-    assert sorted(found) == sorted(f"{t}-0:{i}" for t in "abc" for i in range(14))
 
 
 def test_everything_that_there_is_ignores_limits(directory: Path) -> None:
@@ -147,19 +98,6 @@ def test_a_query_of_what_is_there_now_ends(directory: Path) -> None:
     end = source.latestOffset(start)
     assert end == {"a": {"0": 3}, "b": {"1": 7}}
     assert source.latestOffset(end) == end
-
-
-def test_records_that_were_deleted_unread_fail_the_query_or_are_warned_of(directory: Path) -> None:
-    append(directory / "a-0", batch(3), 3)
-    (directory / "a-0" / file_name(0, Kind.LOG)).unlink()
-    start = {"a": {"0": 1}, "b": {"1": 7}}
-    with pytest.raises(DataLossError, match="a-0 begins at 3; offsets from 1 on were deleted"):
-        stream(directory).latestOffset(start)
-    source = stream(directory, failOnDataLoss=False)
-    with pytest.warns(RuntimeWarning, match="a-0 begins at 3"):
-        end = source.latestOffset(start)
-    with pytest.warns(RuntimeWarning, match="a-0 begins at 3"):
-        assert read(source, start, end) == ["a-0:3"]
 
 
 def test_a_partition_that_is_gone_fails_a_micro_batch_that_was_to_read_it(directory: Path) -> None:
@@ -241,38 +179,6 @@ def test_records_wait_until_they_are_below_the_high_watermark(tmp_path: Path) ->
 
 def at(offset: int, epoch: int) -> Json:
     return {"a": {"0": {"offset": offset, "leaderEpoch": epoch}}}
-
-
-@pytest.mark.parametrize("has_checkpoint", [False, True])
-def test_a_truncation_of_what_was_read_is_seen_and_said(
-    tmp_path: Path, has_checkpoint: bool
-) -> None:
-    """Where that is wanted, what was written instead comes."""
-    log = partition(tmp_path, batch(*range(5), leader_epoch=0), "a-0") / file_name(0, Kind.LOG)
-    append(tmp_path / "a-0", batch(*range(5, 10), leader_epoch=0))
-    if has_checkpoint:
-        (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 5\n")
-    source, forgiving = stream(tmp_path), stream(tmp_path, failOnDataLoss=False)
-    start = source.initialOffset()
-    first = source.latestOffset(start)
-    assert first == at(10, 0)
-    forgiving.latestOffset(start)
-    kept = batch(*range(5), leader_epoch=0)
-    log.write_bytes(kept)
-    for found in (source, stream(tmp_path)):
-        with pytest.raises(DataLossError, match="a-0 ends at 5, and was read up to 10"):
-            found.latestOffset(first)
-    log.write_bytes(kept + batch(*range(5, 12), leader_epoch=2))
-    with pytest.raises(DataLossError, match="a-0 was truncated at 5 after it was read up to 10"):
-        source.latestOffset(first)
-    with pytest.raises(DataLossError, match="was truncated before offset 10 after"):
-        source.partitions(start, first)
-    with pytest.warns(RuntimeWarning, match="truncated at 5"):
-        second = forgiving.latestOffset(first)
-    assert second == at(12, 2)
-    with pytest.warns(RuntimeWarning, match="truncated at 5"):
-        assert read(forgiving, first, second) == [f"a-0:{offset}" for offset in range(5, 12)]
-    assert forgiving.latestOffset(second) == second
 
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])

@@ -1,15 +1,12 @@
-"""A stream of logs that are not mounted: every record once, whatever happens to the objects.
+"""A stream of logs wherever they are: every record once, whatever happens to the files.
 
-They are in a tar that is rewritten, or in an object store (tests/object_store.py)."""
+They are mounted, in a tar that is rewritten, or in an object store (tests/object_store.py)."""
 
 import os
 import shutil
-import socket
 import tarfile
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,14 +33,12 @@ from tests.downconvert.storage.logs import batch, indexed_segment
 from tests.object_store import ObjectStore
 
 from .test_follow import Limit, append, at, noted, read
+from .throttle import throttled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STORE: Final = pytest.param("s3", marks=pytest.mark.others)
-SLOW_DOWN: Final = (
-    b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>"
-)
 
 
 class Place:
@@ -65,12 +60,14 @@ class Place:
         return SegmentStreamReader(parsed, schema_of(parsed))
 
 
-@pytest.fixture(params=["tar", STORE])
+@pytest.fixture(params=["mounted", "tar", STORE])
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     if request.param == "s3":
         _, bucket = request.getfixturevalue("store")
         return Place(bucket / tmp_path.name, f"s3a://bucket/{tmp_path.name}", lambda: None)
     logs, packed = tmp_path / "logs", tmp_path / "logs.tar"
+    if request.param == "mounted":
+        return Place(logs, str(logs), lambda: None)
 
     def update() -> None:
         with tarfile.open(packed, "w") as tar:
@@ -133,8 +130,7 @@ def test_limits_hold_and_everything_comes(place: Place, limit: Any, is_indexed: 
             break
         start = end
     assert sorted(found) == sorted(f"{t}-0:{i}" for t in "abc" for i in range(14))
-    if is_indexed or hasattr(limit, "max_rows"):
-        assert max(sizes) <= getattr(limit, "max_rows", 9)
+    assert max(sizes) <= getattr(limit, "max_rows", 9 if is_indexed else 14)
 
 
 def test_records_that_were_deleted_unread_fail_the_query_or_are_warned_of(place: Place) -> None:
@@ -168,11 +164,15 @@ def test_a_micro_batch_may_end_after_the_latest_listing(place: Place) -> None:
     assert read(source, start, {"a": {"0": 4}}) == ["a-0:3"]
 
 
-def test_a_truncation_of_what_was_read_is_seen_and_said(place: Place) -> None:
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_truncation_of_what_was_read_is_seen_and_said(place: Place, has_checkpoint: bool) -> None:
+    """Where that is wanted, what was written instead comes."""
     shutil.rmtree(place.logs)
     kept = batch(*range(5), leader_epoch=0)
     log = partition(place.logs, kept, "a-0") / file_name(0, Kind.LOG)
     append(place.logs / "a-0", batch(*range(5, 10), leader_epoch=0))
+    if has_checkpoint:
+        (place.logs / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 5\n")
     place.update()
     source, forgiving = place.stream(), place.stream(failOnDataLoss=False)
     start = source.initialOffset()
@@ -188,11 +188,14 @@ def test_a_truncation_of_what_was_read_is_seen_and_said(place: Place) -> None:
     place.update()
     with pytest.raises(DataLossError, match="a-0 was truncated at 5 after it was read up to 10"):
         source.latestOffset(first)
+    with pytest.raises(DataLossError, match="was truncated before offset 10 after"):
+        source.partitions(start, first)
     with pytest.warns(RuntimeWarning, match="truncated at 5"):
         second = forgiving.latestOffset(first)
     assert second == at(12, 2)
     with pytest.warns(RuntimeWarning, match="truncated at 5"):
         assert read(forgiving, first, second) == [f"a-0:{offset}" for offset in range(5, 12)]
+    assert forgiving.latestOffset(second) == second
 
 
 def test_committed_records_and_high_watermarks_are_waited_for(place: Place) -> None:
@@ -285,55 +288,6 @@ def test_a_micro_batch_lists_once_and_reads_what_has_changed(
     assert counted["ListObjectsV2"] == 1
     assert counted["GetObject"] <= 2  # its index, and its end
     assert counted.total() <= 3
-
-
-class Throttle:
-    """A way to a store that answers some requests itself: that there are too many."""
-
-    def __init__(self, endpoint: str) -> None:
-        host, _, port = endpoint.rpartition("/")[2].partition(":")
-        self._target = host, int(port)
-        self.refusals = 0  # requests still to be refused
-        self.refused = 0
-        self.endpoint = ""
-
-    def handle(self, client: socket.socket) -> None:
-        """One request for each connection."""
-        with client, suppress(OSError):
-            asked = b""
-            while b"\r\n\r\n" not in asked:
-                piece = client.recv(65536)
-                if not piece:
-                    return
-                asked += piece
-            if self.refusals > 0:
-                self.refusals -= 1
-                self.refused += 1
-                head = b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
-                client.sendall(head % len(SLOW_DOWN) + SLOW_DOWN)
-                return
-            line, _, rest = asked.partition(b"\r\n")
-            with socket.create_connection(self._target) as server:
-                server.sendall(line + b"\r\nConnection: close\r\n" + rest)
-                while piece := server.recv(65536):
-                    client.sendall(piece)
-
-
-@contextmanager
-def throttled(endpoint: str) -> Iterator[Throttle]:
-    throttle = Throttle(endpoint)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    client, _ = server.accept()
-                    threading.Thread(target=throttle.handle, args=(client,), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        throttle.endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
-        yield throttle
-        server.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.others

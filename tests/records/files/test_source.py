@@ -102,29 +102,29 @@ def test_an_empty_source_has_no_batches(opened: Opened) -> None:
     assert list(opened(b"").batches()) == []
 
 
+class Watched(MemoryRecords):
+    """Notes the size of each read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads: list[int] = []
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        self.reads.append(len(target))
+        return super().read_into(target, position)
+
+
 def test_bodies_are_not_read() -> None:
-    reads = []
-
-    class Watched(MemoryRecords):
-        def read_into(self, target: memoryview, position: int) -> int:
-            reads.append(len(target))
-            return super().read_into(target, position)
-
     large = message(V1, 0, None, bytes(1_000_000))
-    assert len(list(Watched(large * 10).batches())) == 10
-    assert sum(reads) <= 10 * WINDOW_SIZE
+    watched = Watched(large * 10)
+    assert len(list(watched.batches())) == 10
+    assert sum(watched.reads) <= 10 * WINDOW_SIZE
 
 
 def test_one_read_serves_many_small_batches() -> None:
-    reads = []
-
-    class Watched(MemoryRecords):
-        def read_into(self, target: memoryview, position: int) -> int:
-            reads.append(len(target))
-            return super().read_into(target, position)
-
-    assert len(list(Watched(GAPS * 1000).batches())) == 1000
-    assert len(reads) <= 1000 * len(GAPS) // (WINDOW_SIZE - 61 - len(GAPS)) + 1
+    watched = Watched(GAPS * 1000)
+    assert len(list(watched.batches())) == 1000
+    assert len(watched.reads) <= 1000 * len(GAPS) // (WINDOW_SIZE - 61 - len(GAPS)) + 1
 
 
 def test_a_file_keeps_the_size_that_it_had_when_it_was_opened(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ left out. Behind each topic comes {"topic","end"}: `count`, `time`, or the error
 
 import argparse
 import json
+import logging
 import os
 import sys
 import threading
@@ -115,3 +116,12 @@ def produce_all(asked, send):
         sys.stdout.write(json.dumps({"topic": topic, "end": end}) + "\n")
     sys.stdout.flush()
     os._exit(0)
+
+
+def run(read, send):
+    """Does what the arguments ask for, by `read(asked, reading)` or `send(asked, topic, pairs)`."""
+    logging.basicConfig(level=logging.WARNING)
+    asked = arguments()
+    if asked.mode == "produce":
+        produce_all(asked, lambda topic, pairs: send(asked, topic, pairs))
+    read_all(asked, lambda reading: read(asked, reading))

@@ -4,7 +4,7 @@
 import sys
 import uuid
 
-from asked import arguments, produce_all, read_all
+from asked import run
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 
@@ -79,11 +79,4 @@ def send(asked, topic, pairs):
     assert (left, failed) == (0, [])
 
 
-def main():
-    asked = arguments()
-    if asked.mode == "produce":
-        produce_all(asked, lambda topic, pairs: send(asked, topic, pairs))
-    read_all(asked, lambda reading: read(asked, reading))
-
-
-main()
+run(read, send)

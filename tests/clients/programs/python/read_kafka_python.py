@@ -1,11 +1,10 @@
 # mypy: ignore-errors
 """kafka-python 1.0 and above: KafkaConsumer and KafkaProducer."""
 
-import logging
 import uuid
 from contextlib import suppress
 
-from asked import arguments, produce_all, read_all
+from asked import run
 from kafka import KafkaConsumer, KafkaProducer
 
 try:
@@ -74,12 +73,4 @@ def send(asked, topic, pairs):
     producer.close()
 
 
-def main():
-    logging.basicConfig(level=logging.WARNING)
-    asked = arguments()
-    if asked.mode == "produce":
-        produce_all(asked, lambda topic, pairs: send(asked, topic, pairs))
-    read_all(asked, lambda reading: read(asked, reading))
-
-
-main()
+run(read, send)

@@ -1,9 +1,7 @@
 # mypy: ignore-errors
 """kafka-python 0.9: SimpleConsumer and SimpleProducer, without groups."""
 
-import logging
-
-from asked import arguments, produce_all, read_all
+from asked import run
 from kafka import KafkaClient, SimpleConsumer
 from kafka.common import ProduceRequest
 from kafka.protocol import (
@@ -54,12 +52,4 @@ def send(asked, topic, pairs):
     client.close()
 
 
-def main():
-    logging.basicConfig(level=logging.WARNING)
-    asked = arguments()
-    if asked.mode == "produce":
-        produce_all(asked, lambda topic, pairs: send(asked, topic, pairs))
-    read_all(asked, lambda reading: read(asked, reading))
-
-
-main()
+run(read, send)

@@ -1,10 +1,9 @@
 # mypy: ignore-errors
 """pykafka: SimpleConsumer, with and without a group's offsets; Producer."""
 
-import logging
 import uuid
 
-from asked import arguments, produce_all, read_all
+from asked import run
 from pykafka import KafkaClient
 from pykafka.common import CompressionType, OffsetType
 
@@ -57,12 +56,4 @@ def send(asked, topic, pairs):
             producer.produce(value, partition_key=key)
 
 
-def main():
-    logging.basicConfig(level=logging.WARNING)
-    asked = arguments()
-    if asked.mode == "produce":
-        produce_all(asked, lambda topic, pairs: send(asked, topic, pairs))
-    read_all(asked, lambda reading: read(asked, reading))
-
-
-main()
+run(read, send)

@@ -4,9 +4,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,7 @@ from downconvert.serving.places import EVICTED
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.cluster import append
 from tests.downconvert.gateway.hanging import Hanging
-from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.serving import LENGTH, Wire, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
@@ -30,12 +28,6 @@ GROUP = Message(group_id="g", generation_id=1, member_id="m", topics=[])
 NONE = Message(topics=[])
 RATE = 1000.0  # bytes a second
 LARGE = 50_000  # bytes of a record: its fetch mutes for 49 s
-
-
-@pytest.fixture
-def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
-    with cluster(tmp_path, "t") as found:
-        yield found
 
 
 @pytest.fixture

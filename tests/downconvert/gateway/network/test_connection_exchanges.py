@@ -1,8 +1,6 @@
 """Exchanges that a connection's task runs: their waits, and their counts."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from threading import current_thread
 
 import pytest
@@ -18,18 +16,12 @@ from downconvert.gateway.session.session import Session
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.cluster import append
 from tests.downconvert.gateway.hanging import Hanging
-from tests.downconvert.gateway.serving import Wire, cluster, gateway
+from tests.downconvert.gateway.serving import Wire, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, records_of
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
 REQUEST_TIMEOUT, WAIT = 0.2, 0.6
-
-
-@pytest.fixture
-def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
-    with cluster(tmp_path, "t") as found:
-        yield found
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 9, 12])

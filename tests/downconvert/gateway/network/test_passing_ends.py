@@ -1,8 +1,6 @@
 """The ends of connections whose requests pass, callback by callback."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +9,7 @@ from downconvert.gateway.network.sockets.streams import CLIENT
 from tests.downconvert.gateway.cluster import Through
 from tests.waiting import SECONDS
 
-from .sides import Between, known, request, response, run
-
-
-@pytest.fixture
-def through(tmp_path: Path) -> Iterator[Through]:
-    with known(tmp_path) as found:
-        yield found
+from .sides import Between, request, response, run
 
 
 @pytest.mark.parametrize("responses", [1, 2])

@@ -1,8 +1,6 @@
 """Requests and responses that pass, callback by callback: without sockets, in a test's own time."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,17 +21,10 @@ from .sides import (
     REQUEST_TIMEOUT,
     WAIT,
     Between,
-    known,
     request,
     response,
     run,
 )
-
-
-@pytest.fixture
-def through(tmp_path: Path) -> Iterator[Through]:
-    with known(tmp_path) as found:
-        yield found
 
 
 def test_requests_pass_only_while_that_is_wanted(through: Through) -> None:

@@ -6,7 +6,6 @@ import logging
 import re
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from downconvert.gateway.network.sockets.connecting import connect
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.network.sockets.connected import in_loop
-from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
+from tests.downconvert.gateway.serving import LOOPBACK, Wire, gateway
 from tests.downconvert.gateway.talk import fetch_body
 from tests.waiting import wait_for
 
@@ -45,12 +44,6 @@ def lines() -> Iterator[list[str]]:
     log.addHandler(handler)
     yield handler.lines
     log.removeHandler(handler)
-
-
-@pytest.fixture
-def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
-    with cluster(tmp_path, "t") as found:
-        yield found
 
 
 def test_a_silent_bootstrap_server_does_not_hide_the_next_one(

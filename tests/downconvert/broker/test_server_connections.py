@@ -140,32 +140,26 @@ def test_a_fetch_that_waits_in_a_converting_thread_is_answered_during_the_stop(
     assert [thread for thread, _ in found] == ["network-0", "converting-0", "converting-0"]
 
 
-@pytest.mark.parametrize(("request_size", "most"), [(1 << 20, REQUEST_SIZE_MAX), (5_000, 5_000)])
-def test_a_client_that_has_not_logged_in_sends_no_large_request(
-    tmp_path: Path, request_size: int, most: int
+@pytest.mark.parametrize(
+    ("request_size", "users", "most"),
+    [
+        (1 << 20, {"alice": "wonderland"}, REQUEST_SIZE_MAX),
+        (5_000, {"alice": "wonderland"}, 5_000),
+        (2 * REQUEST_SIZE_MAX, None, 2 * REQUEST_SIZE_MAX),
+    ],
+)
+def test_a_client_that_has_to_log_in_first_sends_no_large_request(
+    tmp_path: Path, request_size: int, users: dict[str, str] | None, most: int
 ) -> None:
     with serving(tmp_path, limits=Limits(request_size=request_size)) as server:
-        server.broker.guard = guard_of({"alice": "wonderland"})
+        if users is not None:
+            server.broker.guard = guard_of(users)
         with Talk(server.address, seconds=0.5) as talk, Talk(server.address) as other:
             other.socket.sendall((most + 1).to_bytes(4))
             assert other.has_ended()
             talk.socket.sendall(most.to_bytes(4))
             with pytest.raises(TimeoutError):
                 talk.socket.recv(1)
-
-
-def test_a_client_that_need_not_log_in_sends_requests_of_the_usual_size(tmp_path: Path) -> None:
-    most = 2 * REQUEST_SIZE_MAX
-    with (
-        serving(tmp_path, limits=Limits(request_size=most)) as server,
-        Talk(server.address, seconds=0.5) as talk,
-        Talk(server.address) as other,
-    ):
-        other.socket.sendall((most + 1).to_bytes(4))
-        assert other.has_ended()
-        talk.socket.sendall(most.to_bytes(4))
-        with pytest.raises(TimeoutError):
-            talk.socket.recv(1)
 
 
 class Failing:

@@ -43,34 +43,28 @@ def test_nanoseconds_and_blocks_without_a_time_are_known() -> None:
     assert [packet.data for packet in read(simple)[0]] == [b"first"]
 
 
-@pytest.mark.parametrize(
-    "tail",
-    [
-        struct.pack("<IIII", 0, 0, 1 << 31, 1 << 31),
-        struct.pack("<IIII", 0, 0, 50, 50) + b"cut off",
-        b"\x01",
-    ],
-)
-def test_a_pcap_is_read_up_to_its_damage(tail: bytes) -> None:
-    found, problems = read(pcap(FRAMES) + tail)
-    assert len(found) == len(FRAMES)
-    assert problems.counts
+PCAP_TAILS = [
+    struct.pack("<IIII", 0, 0, 1 << 31, 1 << 31),
+    struct.pack("<IIII", 0, 0, 50, 50) + b"cut off",
+    b"\x01",
+]
+PCAPNG_TAILS = [
+    struct.pack("<II", 6, 13),
+    struct.pack("<II", 6, 8),
+    block(6, struct.pack("<IIIII", 7, 0, 0, 1, 1) + b"x"),
+    block(6, struct.pack("<IIIII", 0, 0, 0, GiB, 1) + b"x"),
+    block(6, b""),
+    struct.pack("<II", 77, 0xFFFFFFFC) + b"a block that nobody needs and nobody keeps",
+    block(0x0A0D0D0A, b"\0" * 16),
+]
 
 
 @pytest.mark.parametrize(
-    "tail",
-    [
-        struct.pack("<II", 6, 13),
-        struct.pack("<II", 6, 8),
-        block(6, struct.pack("<IIIII", 7, 0, 0, 1, 1) + b"x"),
-        block(6, struct.pack("<IIIII", 0, 0, 0, GiB, 1) + b"x"),
-        block(6, b""),
-        struct.pack("<II", 77, 0xFFFFFFFC) + b"a block that nobody needs and nobody keeps",
-        block(0x0A0D0D0A, b"\0" * 16),
-    ],
+    ("file", "tail"),
+    [*((pcap, tail) for tail in PCAP_TAILS), *((pcapng, tail) for tail in PCAPNG_TAILS)],
 )
-def test_a_pcapng_is_read_up_to_its_damage(tail: bytes) -> None:
-    found, problems = read(pcapng(FRAMES) + tail)
+def test_a_capture_is_read_up_to_its_damage(file: Callable[..., bytes], tail: bytes) -> None:
+    found, problems = read(file(FRAMES) + tail)
     assert len(found) == len(FRAMES)
     assert problems.counts
 

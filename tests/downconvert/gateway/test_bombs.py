@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from records.units import MiB
 
 THREADS = 4  # as many as the gateway converts in
@@ -19,19 +21,17 @@ def grown(records: int, value_size: int) -> tuple[int, bool]:
     return int(size), is_refused == "True"
 
 
-def test_records_that_expand_to_80_mb_take_a_window_each() -> None:
-    size, is_refused = grown(80, 1_000_000)
-    assert is_refused
-    assert size <= 32 * MiB
-
-
-def test_a_record_of_40_mb_takes_a_part_of_it_once() -> None:
-    size, is_refused = grown(1, 40_000_000)
-    assert is_refused
-    assert size <= 96 * MiB
-
-
-def test_records_that_expand_and_are_no_bomb_are_taken() -> None:
-    size, is_refused = grown(5, 2_000_000)
-    assert not is_refused
-    assert size <= 64 * MiB
+@pytest.mark.parametrize(
+    ("records", "value_size", "is_bomb", "size_max"),
+    [
+        (80, 1_000_000, True, 32 * MiB),  # a window each
+        (1, 40_000_000, True, 96 * MiB),  # a part of it once
+        (5, 2_000_000, False, 64 * MiB),
+    ],
+)
+def test_records_that_expand_take_little_memory_and_bombs_are_refused(
+    records: int, value_size: int, is_bomb: bool, size_max: int
+) -> None:
+    size, is_refused = grown(records, value_size)
+    assert is_refused == is_bomb
+    assert size <= size_max

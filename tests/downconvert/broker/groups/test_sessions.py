@@ -1,5 +1,7 @@
 """A member stays in its group while it sends heartbeats, and rejoins in a rebalance."""
 
+import pytest
+
 from downconvert.broker import ErrorCode
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.rebalance import GroupLimits, State
@@ -11,20 +13,15 @@ from .test_group import DELAY, REBALANCE, SESSION, Someone, ask, group_of, joini
 LATE = 6.0 + SESSION + 1  # `stable` ends at 6 seconds
 
 
-def test_to_ask_again_for_an_assignment_is_a_sign_of_life() -> None:
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_commit_or_a_repeated_request_for_an_assignment_is_a_sign_of_life(commits: bool) -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = stable(leader, follower)
     group.heartbeat(leader.identity, 15.0)
-    sync(group, follower, 15.0)
-    group.advance(LATE)
-    assert (group.state, len(group.members)) == (State.STABLE, 2)
-
-
-def test_a_commit_is_a_sign_of_life() -> None:
-    leader, follower = Someone(joining()), Someone(joining())
-    group = stable(leader, follower)
-    group.heartbeat(leader.identity, 15.0)
-    assert group.check_commit(follower.identity, 15.0) is ErrorCode.NONE
+    if commits:
+        assert group.check_commit(follower.identity, 15.0) is ErrorCode.NONE
+    else:
+        sync(group, follower, 15.0)
     group.advance(LATE)
     assert (group.state, len(group.members)) == (State.STABLE, 2)
 

@@ -18,25 +18,15 @@ def init(broker: Broker, version: int, transactional_id: str | None = None) -> M
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_each_producer_gets_an_id_of_its_own(tmp_path: Path, version: int) -> None:
-    with writable_broker(tmp_path) as broker:
-        responses = [init(broker, version) for _ in range(3)]
-        assert [(one.error_code, one.producer_epoch) for one in responses] == [(0, 0)] * 3
-        assert len({one.producer_id for one in responses}) == 3
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_has_one_with_the_next_epoch_each_time(
-    tmp_path: Path, version: int
+@pytest.mark.parametrize(("name", "ids", "epochs"), [(None, 3, [0, 0, 0]), ("tx", 1, [0, 1, 2])])
+def test_each_producer_gets_an_id_and_a_transactional_id_keeps_its_own_with_the_next_epoch(
+    tmp_path: Path, version: int, name: str | None, ids: int, epochs: list[int]
 ) -> None:
     with writable_broker(tmp_path) as broker:
-        responses = [init(broker, version, "tx") for _ in range(3)]
-        assert [(one.error_code, one.producer_epoch) for one in responses] == [
-            (0, 0),
-            (0, 1),
-            (0, 2),
-        ]
-        assert len({one.producer_id for one in responses}) == 1
+        responses = [init(broker, version, name) for _ in range(3)]
+        assert [one.error_code for one in responses] == [0, 0, 0]
+        assert [one.producer_epoch for one in responses] == epochs
+        assert len({one.producer_id for one in responses}) == ids
 
 
 def test_a_transactional_id_from_elsewhere_keeps_its_id_to_itself(tmp_path: Path) -> None:

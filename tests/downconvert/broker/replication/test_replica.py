@@ -175,20 +175,21 @@ def test_after_a_decision_there_may_be_another_proposal() -> None:
     assert view.maximal_isr == isr(0, 1, 2)
 
 
-def test_a_follower_that_reaches_the_last_end_had_caught_up_when_it_fetched_then() -> None:
+@pytest.mark.parametrize(
+    ("fetches", "end", "until"),
+    [
+        ([(0, 10, 5.0), (10, 20, 30.0)], 20, 35.0),  # the first fetch reached the end of then
+        ([(4, 10, 20.0), (9, 10, 25.0)], 10, 30.0),  # none did: since the epoch began
+    ],
+)
+def test_a_follower_had_caught_up_when_it_fetched_what_it_reaches_now(
+    fetches: list[tuple[int, int, float]], end: int, until: float
+) -> None:
     view = led(replicas=(0, 1), isr=isr(0, 1))
-    view.fetches(1, 0, 10, 5.0, -1)
-    view.fetches(1, 10, 20, 30.0, -1)
-    assert asked(view, 20, 35.0) is None
-    assert asked(view, 20, 35.1) == isr(0)
-
-
-def test_a_follower_that_does_not_reach_the_last_end_has_not_caught_up() -> None:
-    view = led(replicas=(0, 1), isr=isr(0, 1))
-    view.fetches(1, 4, 10, 20.0, -1)
-    view.fetches(1, 9, 10, 25.0, -1)
-    assert asked(view, 10, 30.0) is None  # since the epoch began
-    assert asked(view, 10, 30.1) == isr(0)
+    for offset, leaders_end, now in fetches:
+        view.fetches(1, offset, leaders_end, now, -1)
+    assert asked(view, end, until) is None
+    assert asked(view, end, until + 0.1) == isr(0)
 
 
 def test_a_follower_outside_of_the_isr_has_not_caught_up_before_it_fetches() -> None:

@@ -29,6 +29,7 @@ from downconvert.serving.lifecycle import Startable
 from downconvert.serving.limits import LOGIN_PART, Limits, RequestMemory
 from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.tls import wrap
+from downconvert.serving.unread import UnreadResponses
 from records.logged import log_of
 
 from .broker import Broker
@@ -79,10 +80,13 @@ class Server(Startable):
         self._disk_room = DiskRoom(broker.topics.log_dir)
         self.memory = RequestMemory(self.limits.requests_memory)
         self._login_memory = RequestMemory(self.limits.requests_memory // LOGIN_PART)
+        self.unread = UnreadResponses(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
         self.tls = tls  # may be replaced; then applies to new connections
-        serving = Serving(broker, self.limits, self.memory, self.clock, self._wake_timekeeper)
+        serving = Serving(
+            broker, self.limits, self.memory, self.unread, self.clock, self._wake_timekeeper
+        )
         self._administration = NetworkThread(serving, "administration")
         self._converting = [
             NetworkThread(serving, f"converting-{n}") for n in range(converting_threads)

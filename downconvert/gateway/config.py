@@ -33,7 +33,7 @@ class Limits:
     connections_per_address: int = 10_000
     request_size: int = 104_857_600  # Kafka's socket.request.max.bytes
     translated_size: int = 16_777_216  # of a request that is held in memory to be translated
-    requests_memory: int = 268_435_456  # of all such [queued.max.request.bytes]
+    requests_memory: int = 268_435_456  # of all such; as much for unread responses
     idle_timeout: float = 600.0  # Kafka's connections.max.idle.ms: no request, and no byte
     receive_timeout: float = 60.0  # from the first to the last byte of a client's request
     connect_timeout: float = 10.0  # to a broker: Kafka's socket.connection.setup.timeout.ms

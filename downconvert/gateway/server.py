@@ -20,6 +20,7 @@ from downconvert.serving.limits import LOGIN_PART, RequestMemory
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
+from downconvert.serving.unread import UnreadResponses
 from records.budget import MemoryBudget
 from records.logged import log_of
 
@@ -86,6 +87,7 @@ class Gateway(Startable):
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.requests = RequestMemory(config.limits.requests_memory)
+        self.unread = UnreadResponses(config.limits.requests_memory)
         self.topology = Topology(config.bootstrap, config.ports(config.listen.port))
         self.cluster_failure: str | None = "the cluster has not answered yet"
         self.listeners = listeners or Listeners(
@@ -107,6 +109,7 @@ class Gateway(Startable):
             self.audit,
             self.requests,
             RequestMemory(config.limits.requests_memory // LOGIN_PART),
+            self.unread,
         )
         self._loop = ServingLoop(self)
 

@@ -60,6 +60,11 @@ class ResponseSend:
         return self.size - self.sent
 
     @property
+    def in_memory(self) -> int:
+        """Bytes that it holds: all except records."""
+        return self.size - sum(send.size for send in self.records)
+
+    @property
     def completed(self) -> bool:
         return self.sent == self.size
 

@@ -30,7 +30,7 @@ class Limits:
         has not logged in yet is closed, or else the new one.
     request_size: of one request [socket.request.max.bytes].
     requests_memory: of all requests being received or processed, with what their elements take
-        [queued.max.request.bytes].
+        [queued.max.request.bytes]. As much again for responses that wait for their clients.
     idle: without a byte in either direction and without a request under way
         [connections.max.idle.ms].
     request: from a request's first byte to its last. Also the limit of a TLS handshake, and

@@ -159,6 +159,8 @@ class NetworkThread:
             processor.read_pending()
         if self._new:
             self._add_new()
+        if processor.unread:
+            processor.end_unread()
         while self._evicted:
             processor.served.evict(self._evicted.popleft())
         if processor.done:

@@ -9,6 +9,7 @@ Not here: the thread and its turns (network_thread.py), a connection's start (ha
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from logging import DEBUG
 from math import inf
 from selectors import EVENT_READ, BaseSelector
@@ -19,6 +20,7 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.apis import ADMINISTRATIVE, OF_RECORDS
 from downconvert.broker.operating import request_log
 from downconvert.broker.owner import Owner
+from downconvert.protocol.responses import ResponseSend
 from downconvert.serving.tls import has_pending
 from records.units import KiB
 
@@ -50,13 +52,15 @@ class Processor:
         self.converting: Iterator[Taker] | None = None
         self.administration: Taker | None = None
         self.owner = Owner(ring)
-        self.served = ServedConnections(serving.broker, selector, serving.clock)
+        self.served = ServedConnections(serving, selector)
         self.muted = Muted()
         self.now = serving.clock()  # the time after the last wait, request or write
         self.done: deque[Exchange] = deque()
         self.sending: deque[Connection] = deque()  # with writable channels
         self.waiting_for_memory: deque[Connection] = deque()  # their requests need it
         self.pending: deque[Connection] = deque()  # with bytes already received
+        # Others need the memory of these responses, because their clients do not read.
+        self.unread: deque[tuple[Connection, ResponseSend]] = deque()
         self._serving = serving
         self._broker = serving.broker
         self._clock = serving.clock
@@ -230,12 +234,36 @@ class Processor:
         else:
             connection.waits_to_write = True
             self.served.watch(connection, reads=False)
+            self._wait_for_reader(connection, send)
+
+    def _wait_for_reader(self, connection: Connection, send: ResponseSend) -> None:
+        """The client does not read now. It holds its response, and no longer its request."""
+        connection.incoming.release()
+        connection.is_unread = True
+        close = partial(self._on_unread, connection, send)
+        self._serving.unread.hold(connection, send.in_memory, close)
+        self.end_unread()
+
+    def _on_unread(self, connection: Connection, send: ResponseSend) -> None:
+        """Called by any thread."""
+        self.unread.append((connection, send))
+        self._ring()
+
+    def end_unread(self) -> None:
+        """Closes connections whose responses were not read, and are in others' way."""
+        while self.unread:
+            connection, send = self.unread.popleft()
+            if connection.send is send:  # otherwise its client has read it meanwhile
+                self.served.guarded(connection, self.served.end_unread)
 
     def _finish(self, connection: Connection, now: float) -> None:
         """Ends the exchange. The next request may come."""
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
+        if connection.is_unread:
+            connection.is_unread = False
+            self._serving.unread.release(connection)
         self._broker.finished(exchange, now)
         if exchange.errors or request_log.LOG.logger.isEnabledFor(DEBUG):
             request_log.log_response(exchange, now)

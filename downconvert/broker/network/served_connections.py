@@ -9,18 +9,18 @@ from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from typing import Final
 
-from downconvert.broker.broker import Broker
 from downconvert.broker.endings import End
 from downconvert.broker.operating.request_log import log_end
 from downconvert.protocol.errors import BadRequestError, ExpiredSessionError, FailedLoginError
 from downconvert.serving.limits import Limits
 from downconvert.serving.places import EVICTED
 from downconvert.serving.tls import HAS_GONE, WANTS_READ
+from downconvert.serving.unread import UNREAD
 from records import RecordsError
 from records.logged import log_of
 
-from .clock import Clock
 from .connection import Connection, ConnectionEndedError
+from .serving import Serving
 
 LOG: Final = log_of(__name__)
 DEFECT: Final = "a defect"  # a kind of log lines
@@ -30,9 +30,10 @@ NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 class ServedConnections:
     """The connections that a thread serves. Only that thread calls these methods."""
 
-    def __init__(self, broker: Broker, selector: BaseSelector, clock: Clock) -> None:
-        self._broker = broker
-        self._clock = clock
+    def __init__(self, serving: Serving, selector: BaseSelector) -> None:
+        self._broker = serving.broker
+        self._clock = serving.clock
+        self._unread = serving.unread
         self._selector = selector
         self._by_client: dict[int, Connection] = {}
 
@@ -110,6 +111,7 @@ class ServedConnections:
                 self._broker.finished(exchange, now)
         finally:  # its memory and its place are released in any case
             connection.incoming.release()
+            self._unread.release(connection)
             connection.channel.close()
             connection.place.release()
 
@@ -118,6 +120,10 @@ class ServedConnections:
         meanwhile."""
         if self._by_client.get(connection.client.id) is connection:
             self.close(connection, End.REFUSED, EVICTED)
+
+    def end_unread(self, connection: Connection) -> None:
+        """Closes a connection whose response waits for its client, and is in others' way."""
+        self.close(connection, End.TIMEOUT, UNREAD)
 
     def close_all(self) -> None:
         """Ends all connections when the server stops."""

@@ -86,9 +86,10 @@ class ClientRequest:
             self._taken += size
 
     def release(self) -> None:
-        """Returns its memory to the budget, when its bytes are no longer needed."""
+        """Returns its memory to the budget, when only its beginning is still needed."""
         taken, self._taken = self._taken, 0
         if taken:
+            self.prefix = memoryview(bytes(self.prefix[:PREFIX_SIZE]))
             self._memory.release(self, taken)
 
     async def pass_to(self, other: Stream) -> None:

@@ -43,6 +43,7 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey
 from downconvert.serving.places import EVICTED, Place
+from downconvert.serving.unread import UNREAD
 from records import RecordsError
 
 from .broker_link import BrokerLink
@@ -61,7 +62,8 @@ class Connection:
     __slots__ = (  # thousands of idle connections exist
         *("_before_response", "_client", "_clock", "_counters", "_ended_broker", "_is_idle"),
         *("_is_last", "_is_over", "_is_small", "_link", "_mute", "_muted_until", "_pause"),
-        *("_pool", "_resume", "_served", "is_evicted", "passing", "place", "session", "started"),
+        *("_pool", "_resume", "_served", "is_evicted", "is_unread", "passing", "place"),
+        *("session", "started"),
     )
 
     def __init__(
@@ -97,6 +99,7 @@ class Connection:
         self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
+        self.is_unread = False  # others needed the memory of a response that it did not read
         self.started = monotonic()
         self._resume: Callable[[Connection], None]
 
@@ -114,6 +117,8 @@ class Connection:
         """Why the connection ended, from the exception that `serve` raised."""
         if self.is_evicted:
             return End.REFUSED
+        if self.is_unread:
+            return End.TIMEOUT
         if isinstance(error, ConnectionEndedError):
             if error.peer != CLIENT and not self._link.has_client_gone:
                 return End.CLUSTER
@@ -125,6 +130,8 @@ class Connection:
         """The reason as text for logs."""
         if self.is_evicted:
             return EVICTED
+        if self.is_unread:
+            return UNREAD
         is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
         return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
@@ -213,6 +220,12 @@ class Connection:
         self.is_evicted = True
         self.close()
 
+    def _end_unread(self) -> None:
+        """Others need the memory of the response, which its client reads too slowly."""
+        self.is_unread = True
+        self._client.abort()
+        self._link.close()
+
     async def _wait(self, seconds: float) -> None:
         """Waits before a login is checked. ConnectionEndedError: the client has gone meanwhile."""
         self._pause = get_running_loop().create_future()
@@ -268,10 +281,12 @@ class Connection:
             response = await self._reply(reply, request, partial(self._charge, size))
             if response is not None:
                 send, ends = response
+                request.release()
                 try:
                     await self._send(send, delivery)
                 except ConnectionEndedError:  # requests sent before it closed are handled
-                    if not (self._client.has_ended and self._client.available):
+                    is_cut = self.is_unread or not self._client.has_ended
+                    if is_cut or not self._client.available:
                         raise
                 if ends is not None:
                     raise hang_up(ends)
@@ -372,9 +387,14 @@ class Connection:
         return None
 
     async def _send(self, send: ResponseSend, delivery: Delivery) -> None:
+        delivery.on_wait = partial(self._hold, send)
         try:
             await delivery.send(send, is_small=self._is_small)
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:
+            self.session.shared.unread.release(self)
             self.session.sent(send)
+
+    def _hold(self, send: ResponseSend) -> None:
+        self.session.shared.unread.hold(self, send.in_memory, self._end_unread)

@@ -38,16 +38,20 @@ WAIT_MS: Final = 2  # milliseconds that a thread waits for a socket, while no jo
 
 
 class Delivery:
-    """The part of answering one request that a thread does."""
+    """The part of answering one request that a thread does.
+
+    `on_wait`: called in the event loop whenever the client does not read at once."""
 
     __slots__ = (
         *("_cannot_send", "_client", "_head", "_make_result", "_pool", "_send", "_source"),
         *("_spool", "_step", "_steps", "_target", "_upstream"),
+        "on_wait",
     )
 
     def __init__(self, client: Stream, pool: TimedPool) -> None:
         self._client = client
         self._pool = pool
+        self.on_wait: Callable[[], object] = nothing
         self._target: socket.socket | None = None  # a duplicate of the client's socket
         self._upstream: Stream
         self._source: socket.socket  # a duplicate of the cluster's socket
@@ -119,7 +123,9 @@ class Delivery:
 
     async def _pass(self, piece: memoryview | bytearray) -> None:
         self._client.send(piece)
-        await self._client.drain()
+        if not self._client.is_writable:
+            self.on_wait()
+            await self._client.drain()
 
     async def _finish(self, send: ResponseSend) -> None:
         """Has a thread send the rest."""
@@ -133,6 +139,7 @@ class Delivery:
             self._send = send
             await self._pool.run(self._run)
         while self._cannot_send is None and not send.completed:
+            self.on_wait()
             await self._client.ready(self._target, to_write=True)
             await self._pool.run(self._run)
         error, self._cannot_send = self._cannot_send, None

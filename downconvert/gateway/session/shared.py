@@ -11,6 +11,7 @@ from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.topology import Topology
 from downconvert.serving.limits import RequestMemory
 from downconvert.serving.line_budget import LineBudget
+from downconvert.serving.unread import UnreadResponses
 
 from .census import ClientCensus
 from .last_old import LastOld
@@ -29,7 +30,7 @@ class Ledgers:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The shared objects. `requests`: the memory budget of requests. `logins`: the same, of clients
-    that have not logged in."""
+    that have not logged in. `unread`: the responses that wait for their clients."""
 
     config: GatewayConfig
     topology: Topology
@@ -41,3 +42,6 @@ class Shared:
     audit: Audit = field(default_factory=lambda: Audit(LineBudget(), lambda: 0.0))
     requests: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))
     logins: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))
+    unread: UnreadResponses = field(
+        default_factory=lambda: UnreadResponses(Limits().requests_memory)
+    )

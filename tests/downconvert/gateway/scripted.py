@@ -55,12 +55,13 @@ class Scripted(Listening):
                 assert api is not None
                 self.asked.append(api)
                 body = decode(f"{api.name}Request", version, data[header.size :])
-                response = encode(f"{api.name}Response", version, self._answer(api, body))
+                response = encode(f"{api.name}Response", version, self.answer(api, body))
                 tags = bytes(api is not ApiKey.ApiVersions and is_flexible(api, version))
                 framed = header.correlation_id.to_bytes(4, signed=True) + tags + response
                 near.sendall(LENGTH.pack(len(framed)) + framed)
 
-    def _answer(self, api: ApiKey, body: Message) -> Message:
+    def answer(self, api: ApiKey, body: Message) -> Message:
+        """The response to a request."""
         match api:
             case ApiKey.ApiVersions:
                 keys = [

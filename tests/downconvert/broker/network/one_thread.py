@@ -16,6 +16,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits, RequestMemory
 from downconvert.serving.places import Places
+from downconvert.serving.unread import UnreadResponses
 from records.units import KiB, MiB
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, TOPIC, Talk
@@ -53,7 +54,8 @@ class OneThread:
         self.places = Places()
         self.memory = RequestMemory(memory)
         self.deadlines: list[float] = []  # that the thread passed on to the timekeeper
-        serving = Serving(broker, limits, self.memory, clock, self.deadlines.append)
+        self.unread = UnreadResponses(limits.requests_memory)
+        serving = Serving(broker, limits, self.memory, self.unread, clock, self.deadlines.append)
         self.thread = NetworkThread(serving, "one")
         self.ticks: queue.SimpleQueue[float] = queue.SimpleQueue()
         self.thread.on_ticks.append(self.ticks.put)

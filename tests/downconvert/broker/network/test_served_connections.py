@@ -15,12 +15,14 @@ from downconvert.broker.exchange import Client, Exchange
 from downconvert.broker.network.clock import Clock
 from downconvert.broker.network.connection import Connection, ConnectionEndedError, Incoming
 from downconvert.broker.network.served_connections import ServedConnections
+from downconvert.broker.network.serving import Serving
 from downconvert.protocol.errors import BadRequestError, ExpiredSessionError, FailedLoginError
 from downconvert.protocol.requests import Request, RequestHeader
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits, RequestMemory
 from downconvert.serving.places import Places
+from downconvert.serving.unread import UnreadResponses
 from downconvert.storage import LogDir
 from records import CorruptRecordsError
 from tests.downconvert.broker.asking import value
@@ -37,7 +39,9 @@ class Thread:
         self.places = Places()
         self.broker = broker
         self.clock = Clock()
-        self.served = ServedConnections(broker, self.selector, self.clock)
+        self.unread = UnreadResponses(0)
+        serving = Serving(broker, LIMITS, RequestMemory(1000), self.unread, self.clock, [].append)
+        self.served = ServedConnections(serving, self.selector)
         self.sockets: list[socket.socket] = []
 
     def connection(self, now: float = 0.0) -> Connection:

@@ -31,7 +31,7 @@ def test_a_thread_tells_the_timekeeper_the_deadline_of_a_request_that_waits(
 
 def test_no_thread_can_change_what_others_share(tmp_path: Path) -> None:
     with one_thread(tmp_path, starts=False) as one:
-        serving = Serving(one.broker, LIMITS, one.memory, Clock(), one.deadlines.append)
+        serving = Serving(one.broker, LIMITS, one.memory, one.unread, Clock(), one.deadlines.append)
         for name in ("broker", "limits", "clock", "wake_timekeeper"):
             with pytest.raises(FrozenInstanceError):
                 setattr(serving, name, None)

@@ -40,6 +40,7 @@ class Client:
     """A client with a socket of its own, unless it speaks TLS."""
 
     peer = "the client"
+    is_writable = False
 
     def __init__(self, near: socket.socket | None) -> None:
         self.near = near

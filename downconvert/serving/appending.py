@@ -14,6 +14,7 @@ transactions (transactions/coordinator.py)."""
 
 from collections.abc import Generator, Iterable
 from dataclasses import replace
+from functools import partial
 from struct import Struct
 from threading import Lock
 from typing import Final, NamedTuple
@@ -329,7 +330,8 @@ def _held(
     held_max: int | None,
 ) -> Prepared:
     checks = RecordChecks(config, now)
-    rewritten = rewrite(records, first, codec, config, now, checks.check_record, held_max)
+    check = partial(checks.check_record, first.magic)
+    rewritten = rewrite(records, first, codec, config, now, check, held_max)
     checks.finish()
     append_time = NO_TIMESTAMP if rewritten.append_time is None else rewritten.append_time
     data, count = rewritten.build(0), len(rewritten.columns)
@@ -341,7 +343,8 @@ def _streamed(
     records: MemoryRecords, first: BatchHeader, codec: Codec, config: AppendConfig, now: int
 ) -> Prepared:
     checks = RecordChecks(config, now)
-    data, count = rewrite_as_stream(records, first, codec, config, now, checks.check_record)
+    check = partial(checks.check_record, first.magic)
+    data, count = rewrite_as_stream(records, first, codec, config, now, check)
     checks.finish()
     append_time = now if config.is_append_time else NO_TIMESTAMP
     prepared = Prepared(bytearray(data), count, append_time, is_converted=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from downconvert.protocol.errors import ApiError, ErrorCode
 from records import Record
-from records.formats import NO_TIMESTAMP, TimestampType
+from records.formats import NO_TIMESTAMP, V0, TimestampType
 
 from .append_config import AppendConfig
 
@@ -62,8 +62,15 @@ class RecordChecks:
         if len(self._errors) < ERRORS_MAX:
             self._errors.append((index, reason))
 
-    def check_record(self, index: int, record: Record) -> None:
-        """`check` for a record that has been read."""
+    def check_record(self, magic: int, index: int, record: Record) -> None:
+        """`check` for a record that has been read from a batch of this format.
+
+        A compressed v0 message has no v1 messages inside, and vice versa."""
+        kind, timestamp = record.timestamp_type, record.timestamp
+        is_v0 = kind is TimestampType.NONE and timestamp == NO_TIMESTAMP
+        if is_v0 != (magic == V0):
+            self._add(index, f"it is not in the format of its batch, v{magic}")
+            return
         self.check(index, record.timestamp, record.timestamp_type, record.key is not None)
 
     def finish(self) -> None:

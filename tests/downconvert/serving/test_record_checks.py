@@ -14,7 +14,8 @@ from downconvert.serving.record_checks import (
     RefusedRecordsError,
     are_fine,
 )
-from records.formats import NO_TIMESTAMP, TimestampType
+from records import Record
+from records.formats import NO_TIMESTAMP, V0, V1, TimestampType
 
 NOW = 1_000_000
 CONFIG = replace(append_config({}, BrokerConfig()), before_max=1000, after_max=500)
@@ -49,3 +50,22 @@ def test_an_error_names_the_first_refused_records() -> None:
         checks.finish()
     assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in caught.value.records] == list(range(6, 6 + ERRORS_MAX))
+
+
+@pytest.mark.parametrize(
+    ("magic", "other"), [(V0, (NOW, TimestampType.NONE)), (V1, (NO_TIMESTAMP, TimestampType.NONE))]
+)
+def test_a_record_that_has_not_the_format_of_its_batch_is_named(
+    magic: int, other: tuple[int, TimestampType]
+) -> None:
+    """A v1 message inside a v0 message has a time, and the type of time of the v0 message."""
+    usual = (NO_TIMESTAMP, TimestampType.NONE) if magic == V0 else (NO_TIMESTAMP, CREATE)
+    checks = RecordChecks(CONFIG, NOW)
+    for index, (timestamp, kind) in enumerate((usual, other, usual)):
+        checks.check_record(magic, index, Record(index, timestamp, kind, None, b""))
+    with pytest.raises(RefusedRecordsError, match=f"not in the format of its batch, v{magic}") as e:
+        checks.finish()
+    assert (e.value.code, [index for index, _ in e.value.records]) == (
+        ErrorCode.INVALID_RECORD,
+        [1],
+    )

@@ -135,6 +135,22 @@ def test_a_damaged_message_in_a_compressed_one_is_refused(tmp_path: Path) -> Non
         assert stored(broker) == []
 
 
+@pytest.mark.parametrize("magics", [(V0, V1), (V1, V0)])
+@pytest.mark.parametrize("kept", FORMATS)
+def test_a_message_of_another_format_in_a_compressed_one_is_refused(
+    tmp_path: Path, kept: int, magics: tuple[int, int]
+) -> None:
+    """As by Kafka, whichever format the topic has, and even if only the last one is."""
+    outer, inner = magics
+    messages = build(RECORDS[:1], magic=outer) + build(RECORDS[1:2], magic=inner)
+    value = compress(Codec.GZIP, messages, magic=outer, compression_level="fast")
+    data = build_wrapper(value, magic=outer, offset=1, attributes=Codec.GZIP, timestamp=NOW_MS)
+    with writable_broker(tmp_path, "t") as broker:
+        broker.topics.configure("t", {"message.format.version": FORMATS[kept]})
+        assert send(broker, 2, data) is ErrorCode.INVALID_RECORD
+        assert stored(broker) == []
+
+
 @pytest.mark.parametrize(
     ("codec", "low", "high"), [("gzip", "1", "9"), ("lz4", "9", "12"), ("zstd", "-50", "19")]
 )

@@ -100,6 +100,11 @@ class EntryFile:
         reopens the index."""
         return self._map is None or self._map.size() >= self.count * self.entry_size
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether the file ends within an entry. Later entries may be missing."""
+        return self._map is not None and self._map.size() % self.entry_size != 0
+
     def entry(self, slot: int) -> bytes:
         """The bytes of an entry. ValueError: there is no such entry."""
         if not 0 <= slot < self.count:

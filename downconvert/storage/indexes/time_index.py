@@ -78,6 +78,8 @@ class TimeIndex(SegmentIndex):
     def why_corrupt(self) -> str:
         """Why its entries cannot be right; empty if Kafka's sanity check finds nothing."""
         last_timestamp, last_offset = self.last
+        if self.file.is_torn:
+            return "it ends within an entry"
         if len(self) and last_timestamp < self.entry(0)[0]:
             return "its last timestamp is below its first"
         return "its last offset is below the segment's" if last_offset < self.base_offset else ""

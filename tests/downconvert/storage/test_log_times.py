@@ -94,7 +94,7 @@ def test_a_segment_is_not_read_for_a_time_after_all_of_its_records(
         assert looked(log, 30, 31) == [1, None]
 
 
-@pytest.mark.parametrize("damage", ["ones", "short", "gone", "falling"])
+@pytest.mark.parametrize("damage", ["ones", "short", "torn", "gone", "falling"])
 def test_a_damaged_index_hides_no_segment_from_a_search(path: Path, damage: str) -> None:
     """Its last entry has the highest timestamp of the segment, by which a search skips it."""
     for number in range(3):
@@ -106,6 +106,8 @@ def test_a_damaged_index_hides_no_segment_from_a_search(path: Path, damage: str)
                 index.write_bytes(b"\xff" * 24)
             case "short":
                 index.write_bytes(index.read_bytes()[:7])
+            case "torn":
+                index.write_bytes(index.read_bytes()[:-7])
             case "gone":
                 index.unlink()
             case "falling":

@@ -218,7 +218,7 @@ def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Pat
             wait_for(lambda: not server.places)
             wait_for(lambda: open_sockets() <= sockets)
             assert server.is_alive
-            assert server.memory.free == memory
+            assert server.memory.free == server.unread.free == memory
             assert len(broker.purgatory) == len(broker.planning_slots) == 0
             assert under_way.clients_count == 0
             wait_for(lambda: made_budget.left >= made)

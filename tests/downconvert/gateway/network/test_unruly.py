@@ -180,7 +180,7 @@ def check(behind: Cluster, seed: int) -> list[str]:
         gc.disable()
         stack.callback(gc.enable)
         before = connected_objects()
-        free = running.requests.free
+        free, unread = running.requests.free, running.unread.free
         threads = [
             Thread(target=one.talk.run, args=(partial(connect, running),), daemon=True)
             for one in talks
@@ -202,7 +202,7 @@ def check(behind: Cluster, seed: int) -> list[str]:
         wait_for(lambda: connected_objects() <= before + 3, PATIENCE)
         assert faults or not running.figures().ends[End.CLUSTER], about
         assert running.budget.held == 0, about
-        assert running.requests.free == free, about
+        assert (running.requests.free, running.unread.free) == (free, unread), about
     return ends
 
 

@@ -3,20 +3,23 @@
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from downconvert.broker import Broker
 from downconvert.broker.endings import End
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.handlers.apis import Api
 from downconvert.broker.network.connection import Connection
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE, Limits
 from records.units import KiB, MiB
 from tests.downconvert.broker.asking import value
-from tests.downconvert.broker.talking import Talk
+from tests.downconvert.broker.talking import SMALL_BUFFER, Talk, serving
 from tests.waiting import wait_for
 
 from .one_thread import OneThread, one_thread
@@ -56,8 +59,8 @@ def stuck(one: OneThread, clients: ExitStack, topics: int = 0) -> tuple[Talk, Co
     return talk, connection
 
 
-def late(one: OneThread) -> float:
-    return value(one.broker, "connections_ended_total", reason=End.TIMEOUT.value)
+def late(broker: Broker) -> float:
+    return value(broker, "connections_ended_total", reason=End.TIMEOUT.value)
 
 
 def test_responses_that_nobody_reads_take_no_more_than_the_limit(
@@ -69,7 +72,7 @@ def test_responses_that_nobody_reads_take_no_more_than_the_limit(
         stuck(one, clients)
     _, peak = tracemalloc.get_traced_memory()
     assert peak < LIMIT + 3 * SIZE
-    assert late(one) == 3 * FEW
+    assert late(one.broker) == 3 * FEW
 
 
 def test_the_client_that_has_read_last_gets_its_whole_response(
@@ -92,7 +95,7 @@ def test_the_client_that_has_read_last_gets_its_whole_response(
         assert more
         got += more
     wait_for(lambda: connection.exchange is None)
-    assert late(one) == FEW - 1
+    assert late(one.broker) == FEW - 1
 
 
 def test_a_request_counts_until_its_response_waits_for_its_client(
@@ -113,3 +116,23 @@ def test_a_response_that_was_read_counts_no_longer(one: OneThread, clients: Exit
         wait_for(lambda: connection.exchange is None)
         assert one.unread.free == LIMIT
         talk.send(ApiKey.Metadata, 1, Message(topics=[]))
+
+
+def test_the_threads_of_a_server_have_one_limit(tmp_path: Path) -> None:
+    """The thread of a new response has connections closed that other threads serve."""
+    size = 8 * MiB  # more than a socket takes
+
+    def reply(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        exchange.reply_encoded(bytes(size))
+
+    limits = Limits(requests_memory=3 * size)
+    with serving(tmp_path, limits=limits, network_threads=3) as server, ExitStack() as stack:
+        broker = server.broker
+        broker.apis = {**broker.apis, ApiKey.Metadata: Api(reply, range(2))}
+        for number in range(8):
+            talk = stack.enter_context(Talk(server.address, receive_buffer=SMALL_BUFFER))
+            talk.send(ApiKey.Metadata, 1, Message(topics=[]))
+            expected = max(0, number - 1)  # two of these are below the limit
+            wait_for(lambda: server.unread.free < 3 * size)
+            wait_for(partial(lambda ended: late(broker) == ended, expected))
+        assert len(talk.receive()) > size

@@ -95,12 +95,12 @@ class Found:
         converted = Converted(is_first=not self.sends)
         try:
             parts = Parts(records, self.offset)
-            asked, magic = self.request.fetch_offset, magic_of(self.version)
+            magic = magic_of(self.version)
             limit = room
             if self.version < FIRST_BATCH_WHOLE_SINCE:
                 limit = min(limit, self.request.partition_max_bytes - self.size)
             assert magic is not None, "a client that reads what is on disk"
-            yield from converted.convert(parts, magic, asked, policy, aborted, limit)
+            yield from converted.convert(parts, magic, self.offset, policy, aborted, limit)
             if room < CONVERTED_MAX and sum(send.size for send in converted.sends) > room:
                 self.is_done = True  # its first message does not fit
                 return

@@ -3,6 +3,7 @@
 import gc
 import random
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,42 +54,51 @@ def held_now() -> int:
     return made.budget.held
 
 
-def test_a_send_that_has_written_everything_holds_no_buffers() -> None:
-    log = MemoryRecords(batch(0) + batch(20, Codec.ZSTD) + batch(40))
+HELD_MAX = 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB  # with the buffers that wait for the next send
+
+
+def held_by(written: Callable[[], object]) -> int:
+    """The memory that forty sends hold after they have written everything."""
     done = []
     tracemalloc.start()
     try:
         for _ in range(40):
-            send = LazyDownConvertRecords(log, 1).to_send()
-            while not send.completed:
-                send.write_to(Everything())  # without a budget: nothing else releases them
-            done.append(send)
-        held, _ = tracemalloc.get_traced_memory()
+            done.append(written())
+        return tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    spare = 8 * (32 + 32 + 16) * KiB  # buffers that wait for the next send
-    assert held < spare + 40 * 8 * KiB
+
+
+def log_of(count: int) -> MemoryRecords:
+    """The messages of a small response are all made before; of a larger one, the recompressed."""
+    plain = b"".join(batch(20 * n, size=8_000) for n in range(count - 1))
+    return MemoryRecords(plain + batch(1000, Codec.ZSTD, size=4_000))
+
+
+def test_a_send_that_has_written_everything_holds_no_buffers() -> None:
+    log = MemoryRecords(batch(0) + batch(20, Codec.ZSTD) + batch(40))
+
+    def written() -> object:
+        send = LazyDownConvertRecords(log, 1).to_send()
+        while not send.completed:
+            send.write_to(Everything())  # without a budget: nothing else releases them
+        return send
+
+    assert held_by(written) < HELD_MAX
 
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_a_send_that_has_written_everything_holds_no_messages(count: int) -> None:
-    """Those of a small response are all made before; of a larger one, the recompressed ones."""
-    plain = b"".join(batch(20 * n, size=8_000) for n in range(count - 1))
-    log = MemoryRecords(plain + batch(1000, Codec.ZSTD, size=4_000))
-    done = []
-    tracemalloc.start()
-    try:
-        for _ in range(40):
-            send = LazyDownConvertRecords(log, 1).to_send()
-            channel = Everything()
-            while not send.completed:
-                send.write_to(channel)
-            channel.taken.clear()
-            done.append(send)
-        held, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held < 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB
+    log = log_of(count)
+
+    def written() -> object:
+        send, channel = LazyDownConvertRecords(log, 1).to_send(), Everything()
+        while not send.completed:
+            send.write_to(channel)
+        channel.taken.clear()
+        return send
+
+    assert held_by(written) < HELD_MAX
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -98,27 +108,20 @@ def test_a_send_of_a_part_releases_all_messages_at_its_end(
     left_out: int, is_copied: bool, count: int
 ) -> None:
     """A client may have room for a part of a response, or for nothing."""
-    plain = b"".join(batch(20 * n, size=8_000) for n in range(count - 1))
-    log = MemoryRecords(plain + batch(1000, Codec.ZSTD, size=4_000))
-    done, before = [], held_now()
-    tracemalloc.start()
-    try:
-        for _ in range(40):
-            lazy = LazyDownConvertRecords(log, 1)
-            send, channel = lazy.to_send(max(lazy.size - left_out, 0)), Everything()
-            copy = bytearray(send.size)
-            if is_copied and send.copy_to(memoryview(copy)):
-                send.skip(send.size)
-            while not send.completed:
-                send.write_to(channel)
-            channel.taken.clear()
-            done.append(send)
-        del lazy
-        held, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    log, before = log_of(count), held_now()
+
+    def written() -> object:
+        lazy = LazyDownConvertRecords(log, 1)
+        send, channel = lazy.to_send(max(lazy.size - left_out, 0)), Everything()
+        if is_copied and send.copy_to(memoryview(bytearray(send.size))):
+            send.skip(send.size)
+        while not send.completed:
+            send.write_to(channel)
+        channel.taken.clear()
+        return send
+
+    assert held_by(written) < HELD_MAX
     assert made.budget.held == before
-    assert held < 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB + len(copy)
 
 
 def test_a_send_that_fails_before_messages_that_were_made_releases_them(tmp_path: Path) -> None:

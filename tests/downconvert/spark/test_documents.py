@@ -176,7 +176,7 @@ def test_the_commands_run(
 def test_the_archive_for_a_cluster_runs(tmp_path: Path) -> None:
     """The last example: the archive that a line of Python writes, and `spark-submit`."""
     broker(tmp_path / "kafka")
-    (line,) = re.findall(r'`python -c "(from pathlib[^`]*?)"` writes', WHOLE)
+    (line,) = re.findall(r'`package.zip`: `python -c "(from pathlib[^`]*?)"`', WHOLE)
     line = line.replace("\n", " ")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True, env=environment)

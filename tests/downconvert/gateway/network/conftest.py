@@ -20,6 +20,7 @@ def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
 
 
 @pytest.fixture
-def through(tmp_path: Path) -> Iterator[Through]:
+def passing(tmp_path: Path) -> Iterator[Through]:
+    """A session whose requests of both kinds are known, and pass."""
     with known(tmp_path) as found:
         yield found

@@ -13,7 +13,7 @@ from .sides import Between, request, response, run
 
 
 @pytest.mark.parametrize("responses", [1, 2])
-def test_the_end_comes_with_the_last_response(through: Through, responses: int) -> None:
+def test_the_end_comes_with_the_last_response(passing: Through, responses: int) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(b"".join(request(n) for n in range(responses)))
@@ -25,10 +25,10 @@ def test_the_end_comes_with_the_last_response(through: Through, responses: int) 
         assert await asyncio.wait_for(task, SECONDS) is None
         assert between.passing.requests == responses
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_a_client_that_left_may_have_sent_more_than_what_passes(through: Through) -> None:
+def test_a_client_that_left_may_have_sent_more_than_what_passes(passing: Through) -> None:
     """The task gets that as soon as all before it are answered."""
 
     async def use(between: Between) -> None:
@@ -43,10 +43,10 @@ def test_a_client_that_left_may_have_sent_more_than_what_passes(through: Through
         assert await asyncio.wait_for(task, SECONDS) is None
         assert between.client.available == request(2, client_id="other")
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_a_broker_that_closes_ends_the_requests_under_way(through: Through) -> None:
+def test_a_broker_that_closes_ends_the_requests_under_way(passing: Through) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(request(1))
@@ -54,11 +54,11 @@ def test_a_broker_that_closes_ends_the_requests_under_way(through: Through) -> N
         with pytest.raises(ConnectionEndedError, match="the broker closed"):
             await task
 
-    run(through, use)
+    run(passing, use)
 
 
 def test_a_client_that_left_is_served_until_only_its_last_response_is_missing(
-    through: Through,
+    passing: Through,
 ) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
@@ -74,4 +74,4 @@ def test_a_client_that_left_is_served_until_only_its_last_response_is_missing(
             await task
         assert not between.client.sent
 
-    run(through, use)
+    run(passing, use)

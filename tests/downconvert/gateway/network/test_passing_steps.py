@@ -27,7 +27,7 @@ from .sides import (
 )
 
 
-def test_requests_pass_only_while_that_is_wanted(through: Through) -> None:
+def test_requests_pass_only_while_that_is_wanted(passing: Through) -> None:
     async def use(between: Between) -> None:
         between.client.arrive(request(1))
         assert not between.broker.sent
@@ -42,11 +42,11 @@ def test_requests_pass_only_while_that_is_wanted(through: Through) -> None:
         between.client.arrive(request(3))
         assert between.broker.sent == request(1)
 
-    run(through, use)
+    run(passing, use)
 
 
 def test_a_request_passes_when_all_of_it_is_there_and_it_is_of_a_known_kind(
-    through: Through,
+    passing: Through,
 ) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
@@ -66,23 +66,23 @@ def test_a_request_passes_when_all_of_it_is_there_and_it_is_of_a_known_kind(
         assert between.rows()["Heartbeat", 3] == 3
         assert between.rows("translated")["Heartbeat", 3] == 0
 
-    run(through, use)
+    run(passing, use)
 
 
 @pytest.mark.parametrize("size", [8, 12])
-def test_a_request_too_short_for_its_header_does_not_pass(through: Through, size: int) -> None:
+def test_a_request_too_short_for_its_header_does_not_pass(passing: Through, size: int) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         between.client.arrive(LENGTH.pack(size) + request(1)[4:])
         assert not between.broker.sent
         assert await task is None
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_log_lines_name_the_client_of_the_last_request(through: Through) -> None:
+def test_log_lines_name_the_client_of_the_last_request(passing: Through) -> None:
     """One connection may have several, as a proxy's has."""
-    assert through.passes(request(1, waits=True, client_id="other")[4:])
+    assert passing.passes(request(1, waits=True, client_id="other")[4:])
 
     async def use(between: Between) -> None:
         assert between.session.client_id == "other"
@@ -92,10 +92,10 @@ def test_log_lines_name_the_client_of_the_last_request(through: Through) -> None
         between.client.arrive(request(2, waits=True, client_id="other"))
         assert between.session.client_id == "other"
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_few_requests_wait_for_their_responses_at_a_time(through: Through) -> None:
+def test_few_requests_wait_for_their_responses_at_a_time(passing: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(b"".join(request(n) for n in range(UNANSWERED_MAX + 2)))
@@ -108,10 +108,10 @@ def test_few_requests_wait_for_their_responses_at_a_time(through: Through) -> No
         between.broker.arrive(response(1))
         assert not between.broker.sent  # it takes no more now
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_each_request_has_its_own_time_and_its_own_count(through: Through) -> None:
+def test_each_request_has_its_own_time_and_its_own_count(passing: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         timer = between.client.deadline.limits
@@ -137,10 +137,10 @@ def test_each_request_has_its_own_time_and_its_own_count(through: Through) -> No
             (str(BROKER), 1.5, "Heartbeat"),
         ]
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_a_broker_answers_the_next_request_from_its_last_response_on(through: Through) -> None:
+def test_a_broker_answers_the_next_request_from_its_last_response_on(passing: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2))
@@ -148,10 +148,10 @@ def test_a_broker_answers_the_next_request_from_its_last_response_on(through: Th
         between.broker.arrive(response(1) + response(2))
         assert [seconds for _, seconds, _ in between.upstream.responses] == [4.0, 0.0]
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_responses_come_together_and_in_pieces(through: Through) -> None:
+def test_responses_come_together_and_in_pieces(passing: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1) + request(2) + request(3))
@@ -170,10 +170,10 @@ def test_responses_come_together_and_in_pieces(through: Through) -> None:
         assert between.passing.requests == 3
         assert [sent for *_, sent in between.counted.served] == [24, len(large), 24]
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_the_beginning_of_a_response_gives_the_rest_time(through: Through) -> None:
+def test_the_beginning_of_a_response_gives_the_rest_time(passing: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()
         between.client.arrive(request(1))
@@ -181,7 +181,7 @@ def test_the_beginning_of_a_response_gives_the_rest_time(through: Through) -> No
         between.broker.arrive(response(1, PART_MIN)[:50])
         assert between.client.deadline.limits[-1] == 120 + REQUEST_TIMEOUT
 
-    run(through, use)
+    run(passing, use)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_beginning_of_a_response_gives_the_rest_time(through: Through) -> No
     ],
 )
 def test_a_response_that_cannot_be_one_ends_the_connection(
-    through: Through, data: bytes, text: str
+    passing: Through, data: bytes, text: str
 ) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
@@ -205,12 +205,12 @@ def test_a_response_that_cannot_be_one_ends_the_connection(
         between.broker.arrive(response(1))
         assert not between.client.sent
 
-    run(through, use)
+    run(passing, use)
 
 
 @pytest.mark.parametrize("is_large", [True, False])
 def test_a_response_is_sent_as_fast_as_the_client_takes_it(
-    through: Through, is_large: bool
+    passing: Through, is_large: bool
 ) -> None:
     async def use(between: Between) -> None:
         await between.begin()
@@ -232,10 +232,10 @@ def test_a_response_is_sent_as_fast_as_the_client_takes_it(
         assert between.passing.requests == 2
         assert [sent for *_, sent in between.counted.served] == [size + 4, 24]
 
-    run(through, use)
+    run(passing, use)
 
 
-def test_a_client_that_sends_no_more_requests_times_out(through: Through) -> None:
+def test_a_client_that_sends_no_more_requests_times_out(passing: Through) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
         assert between.client.deadline.limit == 100 + IDLE
@@ -243,7 +243,7 @@ def test_a_client_that_sends_no_more_requests_times_out(through: Through) -> Non
         with pytest.raises(TimeoutError):
             await task
 
-    run(through, use)
+    run(passing, use)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_client_that_sends_no_more_requests_times_out(through: Through) -> Non
     ],
 )
 def test_a_broker_that_falls_silent_is_named_with_the_request(
-    through: Through, begins: bytes, text: str
+    passing: Through, begins: bytes, text: str
 ) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
@@ -267,4 +267,4 @@ def test_a_broker_that_falls_silent_is_named_with_the_request(
         assert str(raised.value).startswith("Fetch v12 of client id 'test': ")
         assert isinstance(raised.value.__cause__, StalledError if begins else SilentBrokerError)
 
-    run(through, use)
+    run(passing, use)

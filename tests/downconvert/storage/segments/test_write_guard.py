@@ -7,9 +7,7 @@ import pytest
 from downconvert.storage import LogDir, LogDirOfflineError, TopicPartition
 from downconvert.storage.names import CLEAN_SHUTDOWN, Kind, file_name
 from tests.downconvert.storage.logs import UNSYNCED, batch, offsets
-from tests.downconvert.storage.test_log_writer import opened, path
-
-__all__ = ["path"]
+from tests.downconvert.storage.test_log_writer import opened
 
 
 def test_a_log_goes_offline_if_its_file_is_moved(

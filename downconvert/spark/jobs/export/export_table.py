@@ -18,7 +18,7 @@ PROPERTY: Final = "kafka-segments.exported"
 
 
 class Table:
-    """What tables have in common: readers see only the files of a table's commits."""
+    """The common part of tables: readers see only the files of a table's commits."""
 
     def begin(self, _run_id: str) -> None:
         """Does nothing, like `remove_lost`."""

@@ -205,7 +205,7 @@ def test_a_batch_whose_offsets_go_back_is_not_what_follows_a_damaged_one(
 
 
 def test_only_what_no_copy_has_and_no_cleaner_has_removed_is_missing(tmp_path: Path) -> None:
-    """Cleaners have removed the same offsets in several copies, and another copy has some of them."""
+    """Cleaners have removed the same offsets in several copies; another copy has some of them."""
     copies = [
         (12, 20, 15, []),
         (5, 12, 7, []),

@@ -154,8 +154,8 @@ class Group(Rebalance):
         self.pending.clear()
 
     def restore(self, stored: StoredGroup, now: float) -> None:
-        """Restores the stored state. Session timeouts of its members start now. Of members with the
-        same id or instance id, which only a damaged record has, the last one counts."""
+        """Restores the stored state. Session timeouts of its members start now. A damaged record
+        may have several members with one id or instance id. The last one counts."""
         self.generation = stored.generation
         self.protocol_type = stored.protocol_type or None
         by_id = {one.id: one for one in stored.members}

@@ -42,14 +42,14 @@ COPIED: Final = _Copied()
 class ResponseSend:
     """The bytes of one response, once. Not for two threads at a time."""
 
-    __slots__ = ("_next", "_parts", "_pending", "records", "sent", "size")
+    __slots__ = ("_next", "_pending", "parts", "records", "sent", "size")
 
     def __init__(self, parts: list[Part], size: int | None = None) -> None:
         """`size`: of all parts, if known."""
-        # Parts alternate between bytes and sends.
+        # Bytes and sends, in turn.
+        self.parts = parts
         self.records: list[Send] = parts[1::2]  # type: ignore[assignment]
         self.size = sum(map(_size, parts)) if size is None else size
-        self._parts = parts
         self._next = 0  # the first part that is not completed
         self._pending: PendingBytes | None = None  # the rest of the bytes part in progress
         self.sent = 0  # bytes written
@@ -76,14 +76,14 @@ class ResponseSend:
         promised bytes are then missing, and the connection must end. Errors of the channel pass
         through."""
         if self.size <= COPIED_SIZE_MAX and not self.sent and is_plain_socket(channel):
-            data: Any = self._copied() if self.records else self._parts[0]
+            data: Any = self._copied() if self.records else self.parts[0]
             if data is not None:
                 try:
                     self.sent = channel.send(data, MSG_MORE if more else 0)
                 except BlockingIOError:
                     return 0
                 if self.sent == self.size:
-                    self._next = len(self._parts)
+                    self._next = len(self.parts)
                     for send in self.records:
                         send.skip(send.size)  # type: ignore[attr-defined]  # it has `copy_to`
                 else:
@@ -96,8 +96,8 @@ class ResponseSend:
         sending has begun."""
         if self.records or self.sent or self._pending is not None:
             return None
-        self.sent, self._next = self.size, len(self._parts)
-        whole = self._parts[0]
+        self.sent, self._next = self.size, len(self.parts)
+        whole = self.parts[0]
         assert isinstance(whole, bytearray)
         return whole
 
@@ -105,7 +105,7 @@ class ResponseSend:
         """Copies all parts to this thread's buffer. Returns None if a part does not support this.
         The parts keep their bytes, because the channel may not take all."""
         buffer, at = COPIED.buffer, 0
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part, bytearray):
                 end = at + len(part)
                 buffer[at:end] = part
@@ -119,11 +119,11 @@ class ResponseSend:
 
     def _skip(self, written: int) -> None:
         """Skips the first `written` bytes, but not all, which were written from a copy."""
-        for part in self._parts:
+        for part in self.parts:
             size = _size(part)
             if isinstance(part, bytearray):
                 if size > written:
-                    more = self._next + 1 < len(self._parts)
+                    more = self._next + 1 < len(self.parts)
                     self._pending = PendingBytes(memoryview(part)[written:], more=more)
                     self._next += 1
                     return
@@ -135,7 +135,7 @@ class ResponseSend:
             written -= size
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
-        parts = self._parts
+        parts = self.parts
         while self._next < len(parts) and (self._pending is None or not self._pending.left):
             part = parts[self._next]
             if isinstance(part, bytearray):

@@ -74,52 +74,30 @@ class _Phases:
             self.sending += seconds
 
 
-class _MeasuredSend:
+class _MeasuredSend(ResponseSend):
     """A response whose turns are timed. It writes to the connection's own socket, as without
     measurement."""
 
     def __init__(self, send: ResponseSend, phases: _Phases, *, is_converted: bool) -> None:
-        self._send = send
+        super().__init__(send.parts, send.size)
         self._took = phases.turned if is_converted else phases.sent
-        self.records = send.records
-        self.size = send.size
-
-    @property
-    def sent(self) -> int:
-        return self._send.sent
-
-    @property
-    def completed(self) -> bool:
-        return self._send.completed
-
-    def close(self) -> None:
-        self._send.close()
 
     def write_to(self, channel: Any, budget: int | None = None, *, more: bool = False) -> int:
         started = thread_time()
         try:
-            return self._send.write_to(channel, budget, more=more)
+            return super().write_to(channel, budget, more=more)
         finally:
             self._took(thread_time() - started)
 
 
-class _EagerSend:
-    """A response that is made whole before any of it is sent."""
+class _EagerSend(ResponseSend):
+    """A response that is made whole before any of it is sent. As in Kafka before 2.0, no limit
+    counts it."""
 
     def __init__(self, send: ResponseSend, phases: _Phases) -> None:
-        self._send = send
+        super().__init__(send.parts, send.size)
         self._phases = phases
         self._left: memoryview | None = None
-        self.size = send.size
-        self.sent = 0
-        self.records = send.records
-
-    @property
-    def completed(self) -> bool:
-        return self.sent == self.size
-
-    def close(self) -> None:
-        self._send.close()
 
     def write_to(self, channel: Any, budget: int | None = None, *, more: bool = False) -> int:  # noqa: ARG002
         if self._left is None:
@@ -135,9 +113,9 @@ class _EagerSend:
 
     def _made(self) -> bytearray:
         started = thread_time()
-        collector = Collector()
-        while not self._send.completed:
-            self._send.write_to(collector)
+        lazy, collector = ResponseSend(self.parts, self.size), Collector()
+        while not lazy.completed:
+            lazy.write_to(collector)
         self._phases.converted(thread_time() - started)
         return collector.data
 
@@ -195,7 +173,7 @@ def _measured(phases: _Phases, *, is_eager: bool) -> type[Exchange]:
         def finish(self, send: ResponseSend | None) -> None:
             super().finish(None if send is None else self._watched(send))
 
-        def _watched(self, send: ResponseSend) -> Any:
+        def _watched(self, send: ResponseSend) -> ResponseSend:
             request = self.request
             is_converted = request.api is ApiKey.Fetch and magic_of(request.version) is not None
             if is_converted and is_eager:

@@ -61,6 +61,23 @@ def test_a_consumer_of_many_partitions_takes_little_memory_lazily_and_a_response
     assert eager.kinds["0.10.0"].size == lazy.kinds["0.10.0"].size >= 16 * MiB
 
 
+def test_clients_may_read_an_eager_response_slowly() -> None:
+    """It is larger than the sockets' buffers."""
+    options = replace(
+        SMALL,
+        clients=(Group("0.10", 2),),
+        slow=Slow(count=1),
+        rate=16 * MiB,
+        workload=Workload(size=16 * MiB),
+        max_bytes=16 * MiB,
+        partitions=1,
+        modes=("eager",),
+    )
+    found = simulate_load("slow", options)
+    assert found.failures() == []
+    assert found.modes["eager"].each[0].kinds["0.10"].responses > 0
+
+
 @pytest.mark.slow
 def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:
     steps: list[str] = []

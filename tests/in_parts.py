@@ -20,23 +20,25 @@ import pytest
 AT_ONCE: Final = 4  # more than there may be cores: tests wait for sockets and children, too
 ROOT: Final = Path(__file__).parents[1]
 
-# The longest part is first, so that no process is alone with it in the end.
+# Longest first, so that none runs alone in the end. Tests of the gateway's network wait for time-outs
+# for minutes, and leave the processor to the others.
 PARTS: Final = (
+    "tests/downconvert/gateway/network",
     "tests/downconvert/spark",
-    "tests/downconvert/gateway",
-    "tests/downconvert/spark/jobs",
-    "tests/downconvert/spark/test_bench_trees.py",
     "tests/downconvert/broker",
-    "tests/clients",
+    "tests/downconvert/gateway",
     "tests/downconvert/cli",
-    "tests/downconvert/conversion",
-    "tests/simulator",
+    "tests/records",
     "tests/downconvert/storage",
     "tests/downconvert/spark/stream",
-    "tests/records",
-    "tests/bench",
+    "tests/downconvert/conversion",
+    "tests/simulator",
+    "tests/downconvert/spark/jobs",
+    "tests/downconvert/spark/test_bench_trees.py",
     "tests/downconvert",
     "tests",
+    "tests/bench",
+    "tests/clients",
 )
 
 

@@ -322,7 +322,7 @@ class Passing:
             self._client.deadline.move(now + self._limits.idle_timeout)
         if client.available:
             client.offer_again()
-        if self._is_last or client.has_ended or (client.available and not self._unanswered):
+        if self._is_last or client.has_ended or (client.available and self.is_idle):
             client.wake()
 
     def _began(self, now: float) -> None:

@@ -54,6 +54,7 @@ class Side:
         self.has_ended = False
         self.deadline = Timer()
         self.copied: list[int] = []
+        self.wakes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._time_out: Exception | None = None
 
@@ -62,6 +63,7 @@ class Side:
         self.writes.append(bytes(data))
 
     def wake(self) -> None:
+        self.wakes += 1
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

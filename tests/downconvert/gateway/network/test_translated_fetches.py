@@ -102,6 +102,25 @@ def test_nothing_passes_while_an_old_fetch_is_under_way_and_then_it_does(
     run(through, use)
 
 
+def test_old_fetches_that_wait_for_each_other_wake_no_task(through: Through) -> None:
+    """Waking it for each of them costs as much as translating one."""
+    count = 5
+
+    async def use(between: Between) -> None:
+        await between.begin()
+        between.client.arrive(old_fetch() * count)
+        for _ in range(count):
+            await asyncio.sleep(0)  # the task has seen that requests wait
+            between.client.wakes = 0
+            between.broker.arrive(clusters(between))
+            assert len(values_of(response_to(between))) == 8
+            assert not between.client.wakes
+        assert between.passing.requests == count
+        assert between.passing.is_idle
+
+    run(through, use)
+
+
 def test_an_old_fetch_waits_until_the_client_has_taken_what_was_sent(through: Through) -> None:
     async def use(between: Between) -> None:
         await between.begin()

@@ -8,8 +8,8 @@ import pytest
 from bench.request_calls import SERVED, Calls, measure
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 75,
-    "Fetch v11 lz4": 75,
+    "Fetch v11 none": 52,
+    "Fetch v11 lz4": 52,
     "Fetch v2 none": 111,
     "Fetch v2 lz4": 111,
     "ApiVersions": 31,

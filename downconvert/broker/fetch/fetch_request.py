@@ -11,7 +11,7 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE, SESSIONS_SINCE, magic_of
 from downconvert.protocol.schemas import Message
 
-from .fetch_session import FINAL, NO_SESSION, Sessionless, asked_in
+from .fetch_session import FINAL, NO_SESSION, Asked, Sessionless, asked_in
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # The maximum wait: no client waits longer for a response.
@@ -23,11 +23,13 @@ class FetchRequest:
 
     magic: the newest message format that the client reads; None: any. is_follower: whether a
     replica fetches. is_committed: whether the client reads only committed records. wait: seconds.
-    context: the partitions of a request without a session.
+    context: the partitions of a request without a session. alone: its only partition, if a consumer
+    without a session reads all records of it as they are on disk.
 
     Raises ApiError if the isolation level is unknown."""
 
     __slots__ = (
+        "alone",
         "context",
         "is_committed",
         "is_follower",
@@ -54,6 +56,10 @@ class FetchRequest:
         self.context: Sessionless | None = None
         if version < SESSIONS_SINCE or (body.session_id, body.session_epoch) == (NO_SESSION, FINAL):
             self.context = Sessionless(list(asked_in(version, body.topics).values()))
+        self.alone: Asked | None = None
+        reads_all = self.magic is None and not (self.is_follower or self.is_committed)
+        if reads_all and self.context is not None and len(self.context.asked) == 1:
+            (self.alone,) = self.context.asked
 
 
 def check_isolation(level: int) -> None:

@@ -10,6 +10,7 @@ Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch import at_once
 from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.fetch.fetch_reader import FetchReader
@@ -38,6 +39,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             exchange.reply(_refused(request, error.code))
             return
     assert isinstance(wanted, FetchRequest)
+    if wanted.alone is not None and at_once.answered(broker, exchange, wanted, now):
+        return
     context: Context | None = wanted.context
     if context is None:
         try:

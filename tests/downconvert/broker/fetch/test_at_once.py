@@ -1,0 +1,206 @@
+"""A usual fetch is answered at once, with the same bytes as by the way that answers all others."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from downconvert.access.rights import Access
+from downconvert.broker import Broker, Client, Exchange
+from downconvert.broker.fetch import at_once
+from downconvert.broker.fetch.fetch_request import FetchRequest
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
+from records import Codec
+from tests.damage import damaged
+from tests.downconvert.broker.asking import begin, sent, someone
+from tests.downconvert.broker.fetching import broker_of, fetched, request
+from tests.downconvert.storage.logs import batch
+
+from .reading import markers
+
+VERSIONS = range(7, 14)
+USUAL = (10, 11)
+END = 300
+
+
+def logs(random: Random) -> dict[int, list[bytes]]:
+    """Segments of some batches: compressed ones, markers, and offsets that were compacted."""
+    segments: dict[int, list[bytes]] = {}
+    end = 5
+    while end < END:
+        batches = segments[end] = []
+        for _ in range(random.randrange(1, 8)):
+            if random.random() < 0.2:
+                batches.append(markers(2, end))
+                end += 2
+                continue
+            offsets = [end + n for n in range(random.choice((1, 2, 20)))]
+            if random.random() < 0.2:
+                del offsets[1:-1]
+            codec = random.choice((Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD))
+            batches.append(batch(*offsets, codec=codec))
+            end = offsets[-1] + random.choice((1, 1, 1, 5))
+    return segments
+
+
+def asked(random: Random, broker: Broker) -> Message:
+    topic = random.choice(["events"] * 9 + ["none"])
+    body = request(
+        broker,
+        {topic: random.randrange(-1, END + 10)},
+        random.choice((-1, 0, 1, 100, 1000, 100_000)),
+        min_bytes=random.choice((0, 1, 1, 300, 2000)),
+        max_wait_ms=random.choice((0, 100)),
+        isolation_level=random.choice((0, 0, 0, 1)),
+        replica_id=random.choice((-1, -1, -1, 1)),
+        session_epoch=random.choice((-1, -1, -1, 0)),
+        current_leader_epoch=random.choice((-1, -1, 0, 1)),
+    )
+    body.max_bytes = random.choice((-1, 0, 1, 500, 2**31 - 1))
+    if random.random() < 0.1:
+        body.topics *= 2  # the last one counts
+    if random.random() < 0.1:
+        body.topics += request(broker, {"other": 0}).topics
+    return body
+
+
+def responses(
+    broker: Broker, version: int, body: Message, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[bytes | None, int]]:
+    """What the client gets at once and otherwise: the bytes, or None if it waits, and the number of
+    errors."""
+    found = []
+    for is_usual in (True, False):
+        with monkeypatch.context() as patch:
+            if not is_usual:
+                patch.setattr(at_once, "answered", lambda *_: False)
+            exchange = begin(broker, ApiKey.Fetch, version, body, client=client)
+        bytes_ = sent(exchange) if exchange.is_done else None
+        found.append((bytes_, len(exchange.errors)))
+        broker.finished(exchange, 0.0)
+    return found
+
+
+@pytest.fixture
+def usual(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each request was answered at once."""
+    answered, found = at_once.answered, list[bool]()
+
+    def noted(*arguments: Any) -> bool:
+        found.append(answered(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(at_once, "answered", noted)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fetch_gets_the_same_bytes_in_both_ways(
+    tmp_path: Path, seed: int, usual: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    topics = {"events": logs(random), "other": {0: [batch(0)]}}
+    with broker_of(tmp_path, topics, fetch_max_bytes=random.choice((400, 10**6))) as broker:
+        for number in range(400):
+            version, body = random.choice((*USUAL, *VERSIONS)), asked(random, broker)
+            monkeypatch.setattr(broker.fetch_sessions, "create", lambda *_, **__: 7)
+            both = responses(broker, version, body, someone(), monkeypatch)
+            assert both[0] == both[1], f"request {number} of seed {seed}: v{version} {body}"
+    assert sum(usual) > 20
+    assert usual.count(False) > 50
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1), batch(2)]}}) as made:
+        yield made
+
+
+def fetch(broker: Broker, version: int, client: Client | None = None, **fields: Any) -> Exchange:
+    body = request(broker, {"events": 0}, **{"session_epoch": -1} | fields)
+    return begin(broker, ApiKey.Fetch, version, body, client=client)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_versions_with_the_usual_fields_are_answered_at_once(
+    broker: Broker, version: int, usual: list[bool]
+) -> None:
+    assert len(fetched(fetch(broker, version)).records) == len(batch(0, 1) + batch(2))
+    assert usual == ([version in USUAL] if version >= 7 else [])
+
+
+@pytest.mark.parametrize(
+    ("access", "code", "is_muted"),
+    [
+        (Access(consumer_byte_rate=0.1), 0, True),
+        (Access(topics=("events",)), 0, False),
+        (Access(topics=("others",)), ErrorCode.TOPIC_AUTHORIZATION_FAILED, False),
+    ],
+)
+def test_a_client_with_limits_keeps_them(
+    broker: Broker, access: Access, code: int, is_muted: bool, usual: list[bool]
+) -> None:
+    exchange = fetch(broker, 11, someone(access=access))
+    assert (fetched(exchange).error_code, exchange.throttle > 0) == (code, is_muted)
+    assert usual == [False]
+
+
+def test_a_client_with_rights_to_everything_is_answered_at_once(
+    broker: Broker, usual: list[bool]
+) -> None:
+    assert fetched(fetch(broker, 11, someone(access=Access()))).error_code == 0
+    assert usual == [True]
+
+
+def test_a_defect_in_reading_is_an_error_of_the_partition(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(broker.topics["events"].partitions[0], "read", fail)
+    assert fetched(fetch(broker, 11)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_damaged_records_are_an_error_of_the_partition(tmp_path: Path, usual: list[bool]) -> None:
+    segments = {0: [batch(0), damaged(batch(1), field="magic", to=9, crc="fixed")], 9: [batch(9)]}
+    with broker_of(tmp_path, {"events": segments}) as broker:
+        body = request(broker, {"events": 1}, session_epoch=-1)
+        found = fetched(begin(broker, ApiKey.Fetch, 11, body))
+    assert found.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert usual == [False]
+
+
+def test_a_request_knows_the_partition_of_a_usual_fetch() -> None:
+    def alone(version: int = 11, **fields: Any) -> object:
+        one = Message(
+            partition=3,
+            fetch_offset=5,
+            partition_max_bytes=7,
+            current_leader_epoch=-1,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+        )
+        topics = [Message(topic="t", topic_id=bytes(16), partitions=[one])]
+        body = {
+            "replica_id": -1,
+            "isolation_level": 0,
+            "max_bytes": 100,
+            "min_bytes": 1,
+            "max_wait_ms": 500,
+            "topics": topics,
+            "session_id": 0,
+            "session_epoch": -1,
+        }
+        return FetchRequest(version, Message(**body | fields)).alone
+
+    found = alone()
+    assert (found.topic, found.index, found.offset) == ("t", 3, 5)  # type: ignore[attr-defined]
+    assert alone(3) is None
+    assert alone(replica_id=1) is None
+    assert alone(isolation_level=1) is None
+    assert alone(session_epoch=0) is None
+    assert alone(topics=[]) is None

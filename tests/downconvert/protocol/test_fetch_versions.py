@@ -34,6 +34,11 @@ def test_a_feature_came_with_its_field(feature: str, message: str, field: str) -
     assert getattr(fetch_versions, feature) == fields[field].versions.start
 
 
+def test_zstd_came_with_a_version_without_a_new_field() -> None:
+    """With version 10 [KIP-110]."""
+    assert fetch_versions.ZSTD_SINCE == 10
+
+
 def test_topic_ids_and_flexible_fields_came_with_their_versions() -> None:
     request = schema("FetchRequest")
     (topics,) = (one for one in request.fields if one.name == "topics")

@@ -239,9 +239,11 @@ def test_a_log_that_cannot_be_restarted_for_lack_of_room_knows_its_own_producers
     log.writer.append(batch(0, producer_id=5, leader_epoch=0, **OPEN))
     for offset in range(1, 9):
         log.writer.append(batch(offset, leader_epoch=1))
+    log.writer.flush()
     disk.fill_in(full_from)
     with suppress(DiskFullError):
         log.writer.truncate_fully_and_start_at(20)
+    assert log.writer.flushed_offset <= log.end_offset  # later records there are not on the disk
     disk.fill(is_full=False)
     log.writer.append(batch(log.end_offset, leader_epoch=1))
     first = log.segments[0].base_offset

@@ -13,6 +13,10 @@ KAFKA_4 |= {36: (0, 2), 55: (0, 2), 68: (0, 1), 78: (1, 2), 1: (4, 18), 75: (0, 
 SHARE_GROUPS = (76, 77, 78, 79, 90, 91, 92)
 BROKERS_AND_CONTROLLERS = (4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 73)
 BROKERS_AND_CONTROLLERS += (*range(80, 88), 93)
+# The newest versions in Kafka 4.1's definitions. DescribeQuorum's version 2 names the controllers.
+NEWEST_PASSED = {29: 3, 30: 3, 31: 3, 34: 2, 38: 3, 39: 2, 40: 2, 41: 3, 43: 2, 45: 1, 46: 0, 47: 0}
+NEWEST_PASSED |= {48: 1, 49: 1, 50: 0, 51: 0, 55: 1, 57: 2, 68: 1, 69: 1, 71: 0, 72: 0, 74: 1}
+NEWEST_PASSED |= {88: 0, 89: 0}
 
 
 def versions(
@@ -69,6 +73,14 @@ def test_apis_that_are_not_known_to_be_for_clients_are_not_offered(key: int) -> 
 @pytest.mark.parametrize("key", [*PASSED, *ApiKey])
 def test_versions_that_are_understood_are_offered(key: int) -> None:
     assert key in versions({key: (0, 1)}).offered
+
+
+@pytest.mark.parametrize("key", PASSED)
+def test_what_is_forwarded_unread_is_offered_up_to_the_newest_version_that_was_reviewed(
+    key: int,
+) -> None:
+    for newest in (NEWEST_PASSED[key], NEWEST_PASSED[key] + 1, 99):
+        assert versions({key: (0, newest)}).offered[key] == range(NEWEST_PASSED[key] + 1)
 
 
 def test_fetches_whose_responses_name_brokers_are_not_offered() -> None:

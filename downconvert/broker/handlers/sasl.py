@@ -59,7 +59,7 @@ def authenticate(broker: BrokerState, exchange: Exchange, now: float) -> None:
     client = exchange.client
     if not isinstance(client.state.get(STATE), DelayedLogin):
         code, words = ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate without a handshake"
-        if client.principal is None:
+        if client.access is None:
             exchange.close(words, End.LOGIN)
         exchange.reply(Message(error_code=code, error_message=words, auth_bytes=b""))
         return

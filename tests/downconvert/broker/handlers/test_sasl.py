@@ -171,6 +171,15 @@ def test_a_handshake_where_nobody_has_to_authenticate_is_refused(tmp_path: Path)
     assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
+def test_a_token_where_nobody_has_to_authenticate_is_refused_and_the_client_stays(
+    tmp_path: Path,
+) -> None:
+    body = Message(auth_bytes=plain("alice", "wonderland"))
+    exchange = begin(Broker(LogDir.open(tmp_path)), ApiKey.SaslAuthenticate, 1, body)
+    assert response_of(exchange).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert not exchange.close_after_reply
+
+
 def test_users_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_text("# who may read\n\nalice:wonderland\nbob:pa:ss wörd\n", encoding="utf-8")

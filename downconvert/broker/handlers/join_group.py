@@ -16,7 +16,7 @@ WITH_TIMEOUT: Final = 1  # the first version with a rebalance timeout
 WITH_KNOWN_ID: Final = 4
 WITH_NULL_PROTOCOL: Final = 7
 WITH_SKIPPED_ASSIGNMENT: Final = 9
-INSTANCE_ID_MAX: Final = 249  # characters, as Kafka's clients check
+INSTANCE_ID_MAX: Final = 32_767 - 37  # bytes: a member id made of it is a text in a response
 PROTOCOLS_MAX: Final = 100
 
 
@@ -57,17 +57,18 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 def _is_too_large(body: Message) -> bool:
     """Whether a member would take more memory than a consumer does."""
     return (
-        len(body.protocols) > PROTOCOLS_MAX or len(body.group_instance_id or "") > INSTANCE_ID_MAX
+        len(body.protocols) > PROTOCOLS_MAX
+        or len((body.group_instance_id or "").encode()) > INSTANCE_ID_MAX
     )
 
 
 def _response(joined: Joined, version: int) -> Message:
-    no_protocol = None if version >= WITH_NULL_PROTOCOL else ""
+    no_protocol = None if version >= WITH_NULL_PROTOCOL else ""  # a protocol without a name, too
     return Message(
         error_code=joined.code,
         generation_id=joined.generation,
         protocol_type=joined.protocol_type,
-        protocol_name=no_protocol if joined.protocol is None else joined.protocol,
+        protocol_name=joined.protocol or no_protocol,
         leader=joined.leader,
         skip_assignment=joined.skip_assignment,
         member_id=joined.member_id,

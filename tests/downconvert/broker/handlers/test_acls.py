@@ -10,12 +10,22 @@ from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.writable import writable_broker
 
 ASKED = Message(
-    **{"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3},
-    **{"principal": "User:a", "host": "*", "operation": 4, "permission_type": 5},
+    resource_type=2,
+    resource_name="t",
+    resource_pattern_type=3,
+    principal="User:a",
+    host="*",
+    operation=4,
+    permission_type=5,
 )
 SOUGHT = Message(
-    **{"resource_type_filter": 2, "resource_name_filter": None, "pattern_type_filter": 3},
-    **{"principal_filter": None, "host_filter": None, "operation": 4, "permission_type": 5},
+    resource_type_filter=2,
+    resource_name_filter=None,
+    pattern_type_filter=3,
+    principal_filter=None,
+    host_filter=None,
+    operation=4,
+    permission_type=5,
 )
 
 

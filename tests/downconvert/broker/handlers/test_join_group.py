@@ -51,8 +51,9 @@ def test_a_single_member_becomes_the_leader(broker: Broker, version: int) -> Non
 @pytest.mark.parametrize(
     ("over", "fields"),
     [
-        (0, {"group_instance_id": "x" * 249}),
-        (1, {"group_instance_id": "x" * 250}),
+        (0, {"group_instance_id": "x" * 32_730}),
+        (1, {"group_instance_id": "x" * 32_731}),
+        (1, {"group_instance_id": "é" * 16_366}),
         (0, {"protocol_type": "x" * 32_767}),
         (0, {"protocols": [Message(name="x" * 32_767, metadata=b"")]}),
         (0, {"protocols": [Message(name=str(number), metadata=b"") for number in range(100)]}),
@@ -110,6 +111,18 @@ def test_a_response_without_a_protocol_has_the_empty_value_of_its_version(
     response = response_of(join(broker, version))
     assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert response.protocol_name == name
+
+
+@pytest.mark.parametrize(("version", "name"), [(3, ""), (6, ""), (7, None), (9, None)])
+def test_a_protocol_without_a_name_is_answered_as_none(
+    broker: Broker, version: int, name: str | None
+) -> None:
+    """As Kafka does [JoinGroupResponse]."""
+    fields = {"protocols": [Message(name="", metadata=b"")], "group_instance_id": "i"}
+    first = response_of(join(broker, version, **fields))
+    if first.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        first = response_of(join(broker, version, **fields | {"member_id": first.member_id}))
+    assert (first.error_code, first.generation_id, first.protocol_name) == (0, 1, name)
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])

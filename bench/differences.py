@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from time import monotonic
 from typing import Final
 
@@ -58,14 +58,15 @@ def main(arguments: Sequence[str]) -> int:
     with _servers(options.gateway, options.users) as servers:
         run = Run(servers, options.seed)
         seen = Counter[str]()
-        for difference in run.run(options.operations, options.block):
-            kind = f"{difference.operation.api.name} {difference.path}"
-            seen[kind] += 1
-            if seen[kind] <= SHOWN:
-                print(difference, flush=True)
-            count += 1
-            if count >= options.stop_after:
-                break
+        with suppress(KeyboardInterrupt):
+            for difference in run.run(options.operations, options.block):
+                kind = f"{difference.operation.api.name} {difference.path}"
+                seen[kind] += 1
+                if seen[kind] <= SHOWN:
+                    print(difference, flush=True)
+                count += 1
+                if count >= options.stop_after:
+                    break
     total = sum(run.asked.values())
     print(f"{total:,} operations in {monotonic() - started:.0f} s: {dict(run.asked)}")
     if options.users:

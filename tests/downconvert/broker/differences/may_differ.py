@@ -6,9 +6,10 @@ Not here: what is no difference, such as the ids that each server gives (answers
 
 from typing import Final
 
+from .connections_may_differ import CONNECTIONS
 from .coordinators_may_differ import COORDINATORS
 from .records_may_differ import RECORDS
 from .topics_may_differ import TOPICS
 from .users_may_differ import USERS_MAY_DIFFER
 
-MAY_DIFFER: Final = (*RECORDS, *TOPICS, *COORDINATORS, *USERS_MAY_DIFFER)
+MAY_DIFFER: Final = (*CONNECTIONS, *RECORDS, *TOPICS, *COORDINATORS, *USERS_MAY_DIFFER)

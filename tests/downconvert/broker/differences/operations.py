@@ -2,7 +2,7 @@
 
 Each is of a seed and a number, and of what the responses before it have said.
 
-Not here: what fields are given (values.py)."""
+Not here: what fields are given (values.py), what is around a request (envelope.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 
+from .envelope import PLAIN, Envelope, envelope
 from .values import Focus, Known
 
 # How often each is asked, of those that are not asked once; what changes nothing is quick.
@@ -51,11 +52,15 @@ WEIGHTS: Final[dict[ApiKey, int]] = {
     ApiKey.DescribeAcls: 1,
     ApiKey.CreateAcls: 1,
     ApiKey.DeleteAcls: 1,
+    ApiKey.ApiVersions: 1,
+    ApiKey.SaslHandshake: 1,
+    ApiKey.SaslAuthenticate: 1,
 }
 GROWING: Final = (ApiKey.DeleteTopics, ApiKey.CreatePartitions, ApiKey.CreateTopics)
 SUBJECTS: Final = {"name", "topic", "topic_id", "group_id", "resource_name"}  # of an element
 TWICE: Final = 0.1  # of the lists may name something twice
 UNANSWERED: Final = ("protocols", "resources")  # twice: Kafka never answers (AlterConfigs)
+NO_ACKS: Final = 0
 ALONE: Final = ("replica_state", "transactions")  # of brokers that are no clients
 
 
@@ -67,13 +72,17 @@ class Operation:
     version: int
     body: Message
     client: int
-    has_unknown_tags: bool = False  # tagged fields that no server knows, at its end
+    envelope: Envelope = PLAIN
     user: str = ""
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether only the end of the connection says that something is wrong."""
+        return self.api is ApiKey.Produce and self.body.acks == NO_ACKS
+
     def __str__(self) -> str:
-        tags = " and unknown tags" if self.has_unknown_tags else ""
         user = f" by {self.user}" if self.user else ""
-        return f"{self.api.name} v{self.version}{user} {self.body}{tags}"
+        return f"{self.api.name} v{self.version}{user} {self.body}{self.envelope}"
 
 
 def operation(random: Random, known: Known, versions: Mapping[ApiKey, range]) -> Operation:
@@ -83,7 +92,8 @@ def operation(random: Random, known: Known, versions: Mapping[ApiKey, range]) ->
     version = random.choice(versions[api])
     focus = Focus(random, known, spares_internal=api in GROWING)
     body = _message(schema(f"{api.name}Request").fields, version, focus)
-    return Operation(api, version, body, random.randrange(3), random.random() < 0.1)
+    client = random.randrange(3)
+    return Operation(api, version, body, client, envelope(random, api, version))
 
 
 def creation(topic: str, partitions: int) -> Operation:
@@ -105,7 +115,7 @@ def _message(fields: tuple[Field, ...], version: int, focus: Focus) -> Message:
     if {"config_operation", "value"} & names and "name" in names:
         made["name"], made["value"] = focus.config()
     if "metadata" in names and "name" in names:
-        made["name"] = "range"
+        made["name"] = focus.value("protocol_name", "string")
     if "resource_name" in names and "resource_type" in names:
         # The settings of Kafka's own broker stay as they are.
         broker = "7" if "configs" in names else "0"

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey
 
+from .batches import names_damage
 from .difference import MayDiffer
 from .operations import Operation
 from .responses import Place
-from .values import DAMAGED, UNKNOWN_ID
+from .values import UNKNOWN_ID
 
 LOOKING: Final = (
     *(ApiKey.Fetch, ApiKey.ListOffsets, ApiKey.DescribeLogDirs, ApiKey.DescribeProducers),
@@ -88,9 +89,7 @@ def _names_twice(asked: Operation) -> bool:
 def is_damaged(asked: Operation) -> bool:
     """Whether a produce has damaged records."""
     return asked.api is ApiKey.Produce and any(
-        DAMAGED in repr(one.records)
-        for topic in asked.body.topic_data
-        for one in topic.partition_data
+        names_damage(one.records) for topic in asked.body.topic_data for one in topic.partition_data
     )
 
 
@@ -99,6 +98,12 @@ def _has_negative_limit(asked: Operation) -> bool:
         return False
     limits = [each.partition_max_bytes for one in asked.body.topics for each in one.partitions]
     return any(limit < 0 for limit in (getattr(asked.body, "max_bytes", 0), *limits))
+
+
+def _has_negative_count(asked: Operation) -> bool:
+    if asked.version:
+        return False
+    return any(each.max_num_offsets < 0 for one in asked.body.topics for each in one.partitions)
 
 
 RECORDS: Final = (
@@ -142,6 +147,13 @@ RECORDS: Final = (
         "42, INVALID_REQUEST",
         "The request is wrong, not the server.",
         lambda asked, _: getattr(asked.body, "isolation_level", 0) not in (0, 1),
+    ),
+    MayDiffer(
+        "ListOffsets 0 with a negative number of offsets",
+        "-1, UNKNOWN_SERVER_ERROR, where there are records",
+        "no offsets",
+        "The request asks for none.",
+        lambda asked, _: asked.api is ApiKey.ListOffsets and _has_negative_count(asked),
     ),
     MayDiffer(
         "Fetch of a range that begins with markers, by a client that reads uncommitted",

@@ -40,6 +40,9 @@ READING: Final = {
     ApiKey.DescribeTransactions,
     ApiKey.ListTransactions,
     ApiKey.DescribeAcls,
+    ApiKey.ApiVersions,
+    ApiKey.SaslHandshake,
+    ApiKey.SaslAuthenticate,
 }
 AGAIN, PAUSE = 100, 0.02  # how often Kafka is asked again, and how long after (seconds)
 SESSIONS_SINCE: Final = 7
@@ -215,6 +218,8 @@ class _Block:
                 state.members.append(Member(body.group_id, known["member"], generation))
             case ApiKey.InitProducerId if "producer" in known:
                 state.producers[body.transactional_id] = known["producer"], response.producer_epoch
+            case ApiKey.Produce if asked.is_unanswered:
+                state.note_sequences(body)
             case ApiKey.Produce:
                 for topic in response.responses:
                     for one in topic.partition_responses:
@@ -245,7 +250,7 @@ class _Block:
 
     def _topics(self, side: int) -> Any:
         servers = self.run.servers
-        names = [*self.known.topics(), *OWN_TOPICS]
+        names = [*self.known.topics(), self.known.nobody, *OWN_TOPICS]
         asked = Message(topics=[Message(name=name) for name in names])
         there = servers.ask(side, ApiKey.Metadata, 12, asked).topics
         found = {

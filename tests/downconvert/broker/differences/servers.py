@@ -19,15 +19,16 @@ from downconvert.access.guard import Guard
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
 from downconvert.protocol.errors import BadRequestError
-from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import frame, parsed
-from tests.downconvert.broker.talking import Talk
+from tests.downconvert.broker.asking import parsed
+from tests.downconvert.broker.talking import API_VERSIONS, Talk
 from tests.downconvert.gateway.serving import gateway
 from tests.downconvert.storage.logs import UNSYNCED
 from tests.kafka_secured import authorizing
 from tests.kafka_server import NEW, KafkaServer, running
 
+from .envelope import framed
 from .identities import KAFKA, OURS, SIDES
 from .operations import Operation
 from .users import (
@@ -55,7 +56,6 @@ SETTLE: Final = 10.0
 KNOWN: Final = set(ApiKey)
 # Not asked where both servers have the users' ACLs: they would take the users' rights.
 OF_ACLS: Final = (ApiKey.DescribeAcls, ApiKey.CreateAcls, ApiKey.DeleteAcls)
-UNKNOWN_TAGS: Final = bytes((2, 90, 0, 91, 3)) + b"abc"  # two: 90 without bytes, and 91
 # Requests that prepare data, in versions that both brokers take. From version 5 on, responses to
 # CreateTopics have the settings, and each broker has its own.
 PREPARING: Final = {
@@ -94,8 +94,8 @@ class Pair:
 
     def send(self, asked: Operation, bodies: list[Any]) -> None:
         self.asked, self._heard = asked, [None, None]
-        for talk, one in zip(self._talks, bodies, strict=True):
-            talk.send_frame(_frame(asked, one))
+        for side, body in zip(SIDES, bodies, strict=True):
+            self._send(side, body)
 
     def send_again(self, bodies: list[Any], sides: tuple[int, ...]) -> None:
         """To these servers only; the other response is the one that came before."""
@@ -103,7 +103,17 @@ class Pair:
         self.asked = self._last
         for side in sides:
             self._heard[side] = None
-            self._talks[side].send_frame(_frame(self.asked, bodies[side]))
+            self._send(side, bodies[side])
+
+    def _send(self, side: int, body: Message) -> None:
+        asked, talk = self.asked, self._talks[side]
+        assert asked is not None
+        try:
+            talk.send_frame(framed(asked.envelope, asked.api, asked.version, body))
+            if asked.is_unanswered:  # the next request is answered, if the connection lives
+                talk.send(*API_VERSIONS)
+        except OSError:
+            self._heard[side] = b""
 
     def hear(self, seconds: float) -> list[bool]:
         """Which servers have answered, or ended the connection, within that time."""
@@ -126,16 +136,9 @@ class Pair:
         assert self.asked is not None
         asked = self._last = self.asked
         self.asked = None
-        return [_read(asked.api, asked.version, one) if one else None for one in self._heard]
-
-
-def _frame(asked: Operation, body: Message) -> bytes:
-    """A request as one server gets it. A flexible one ends with the number of its tagged fields,
-    and none of ours has any there."""
-    made = frame(asked.api, asked.version, body)
-    if not asked.has_unknown_tags or not is_flexible(asked.api, asked.version) or made[-1]:
-        return made
-    return made[:-1] + UNKNOWN_TAGS
+        if asked.is_unanswered:
+            return [Message() if one else None for one in self._heard]
+        return [_read(asked, one) if one else None for one in self._heard]
 
 
 def _versions(talk: Talk) -> dict[int, range]:
@@ -147,9 +150,9 @@ def _common(theirs: range, ours: range) -> range:
     return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
 
 
-def _read(api: ApiKey, version: int, frame: bytes) -> Message:
+def _read(asked: Operation, response: bytes) -> Message:
     try:
-        return parsed(api, version, frame)
+        return parsed(asked.api, asked.envelope.response_version(asked.version), response)
     except BadRequestError as error:
         return Message(unreadable=str(error))
 

@@ -1,19 +1,17 @@
 """Values for the fields of requests: most of them make sense in the current state, some do not.
 
-Not here: which requests there are (operations.py)."""
+Not here: which requests there are (operations.py), records (batches.py)."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from downconvert.broker.topic_settings import SETTINGS, ConfigType
 from downconvert.protocol.consumer_protocol import Subscription, write_subscription
 from downconvert.protocol.schemas import Message
-from records import Codec, Record, TimestampType, build
-from records.formats import V0, V1, V2
-from tests.damage import mutated
 
+from .batches import Batch, Sender, records_of
 from .identities import Rendered, Token
 
 TOPICS_MAX: Final = 4  # names in a block
@@ -41,56 +39,60 @@ IN_PLACE_OF: Final = {
     "message.timestamp.difference.max.ms": ("500", ("1", " 7 ")),
 }
 FIXED: Final[dict[str, tuple[Any, ...]]] = {
-    "operation": (2, 3),
-    "permission_type": (3,),
-    "pattern_type": (3,),
-    "resource_pattern_type": (3,),
-    "resource_type_filter": (2, 3),
-    "principal": ("User:u",),
-    "acks": (-1, -1, 1, 2),
+    "operation": (2, 3, 1, 0, 99),
+    "permission_type": (3, 2, 1, 0),
+    "pattern_type": (3, 4, 2, 1, 0),
+    "resource_pattern_type": (3, 4, 2, 1, 0),
+    "resource_type_filter": (2, 3, 1, 0),
+    "principal": ("User:u", "", "u", "User:*"),
+    "acks": (-1, -1, 1, 1, 0, 2),
     "allow_auto_topic_creation": (True, False),
     "committed_leader_epoch": (-1, 0),
     "committed_metadata": ("m", "", None, "x" * 5000),
     "committed_offset": (0, 1, 5, 100, -1),
-    "commit_timestamp": (-1,),
+    "client_software_name": ("kafka-python", "x", "", "a b", "-x", "x.", "x" * 300),
+    "client_software_version": ("1.2.3", "", "1 2", "é"),
+    "cluster_id": (None, "x"),
+    "commit_timestamp": (-1, -1, int(time.time() * 1000) + LATER),
     "config_operation": (0, 0, 1, 2, 3),
     "count": (1, 2, 3, 4, 0, -1),
-    "current_leader_epoch": (-1, -1, -1, 0, 0, 1),
-    "duration_filter": (-1,),
-    "endpoint_type": (1,),
+    "current_leader_epoch": (-1, -1, -1, 0, 0, 1, -2, 99),
+    "duration_filter": (-1, -5, 10**9),
+    "endpoint_type": (1, 1, 2, 0, 3),
     "fetch_offset": (0, 0, 1, 2, 4, 10, 100, -1),
     "isolation_level": (0, 1),
     "key_type": (0, 1, 1, 2),
     "last_fetched_epoch": (-1, -1, 0, 1),
-    "leader_epoch": (0, 0, 1, -1),
-    "log_start_offset": (-1,),
-    "max_bytes": (1 << 20, 1 << 20, 1 << 20, 0, 150, -1),
-    "max_num_offsets": (1, 5, 0),
-    "max_wait_ms": (0, 0, 0, 0, 600),
-    "min_bytes": (0, 1, 1, 200),
+    "leader_epoch": (0, 0, 1, -1, -2, 99),
+    "log_start_offset": (-1, 0, 5),
+    "max_bytes": (1 << 20, 1 << 20, 1 << 20, 0, 1, 150, 2**31 - 1, -1),
+    "max_num_offsets": (1, 5, 0, -1),
+    "max_wait_ms": (0, 0, 0, 0, -1, 600),
+    "mechanism": ("PLAIN", "", "plain", "SCRAM-SHA-256"),
+    "member_epoch": (-1, -1, 0, 1),
+    "min_bytes": (0, 1, 1, 200, -1, 2**31 - 1),
     "num_partitions": (1, 1, 2, 3, -1, 0),
     "offset": (0, 1, 2, 10, -1, -2),
-    "partition_max_bytes": (1 << 20, 1 << 20, 100, 0),
-    "pattern_type_filter": (1, 3),
-    "rack_id": ("",),
+    "partition_max_bytes": (1 << 20, 1 << 20, 100, 0, 1, 70, 2**31 - 1),
+    "pattern_type_filter": (1, 3, 0, 2),
+    "rack_id": ("", "r"),
     "rebalance_timeout_ms": (600_000,),
+    "reason": (None, "why", ""),
     "replica_id": (-1, -1, -1, -2),
     "replication_factor": (1, 1, 1, -1, 0, 2),
-    "resource_type": (2, 2, 2, 2, 4, 16, 99),
-    "retention_time_ms": (-1,),
+    "resource_type": (2, 2, 2, 2, 2, 4, 16, 99, 0, 1, 3, 8, 32),
+    "retention_time_ms": (-1, -1, 10**9),
     "session_timeout_ms": (600_000, 600_000, 100, 10**9),
     "state_filters": ("Empty", "Ongoing", "CompleteCommit", "x"),
     "states_filter": ("Stable", "Empty", "x"),
     "timeout_ms": (10_000,),
     "types_filter": ("classic", "x"),
-    "timestamp": (-1, -2, -3, -4, 0, LATER, int(time.time() * 1000) + LATER),
+    "timestamp": (-1, -2, -3, -4, 0, LATER, int(time.time() * 1000) + LATER, -5, -6, -9, 1),
     "transaction_timeout_ms": (600_000, 600_000, 10**9, 0),
 }
 LIMITS: Final = {  # the lowest and the highest value
     f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)
 }
-DAMAGED: Final = "damaged by"  # in the words for some batches
-DAMAGED_SHARE: Final = 0.1
 NO_LIMITS: Final = {  # Kafka would wait for so long, or adds them up to a negative number
     *("count", "num_partitions"),
     *("max_wait_ms", "timeout_ms", "transaction_timeout_ms", "session_timeout_ms"),
@@ -108,16 +110,6 @@ class Member:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Batch(Rendered):
-    """A batch of an idempotent producer."""
-
-    token: Token
-    epoch: int
-    topic: str
-    end: int  # the sequence number after it
-
-
 @dataclass(slots=True)
 class Known:
     """Facts from the responses so far."""
@@ -128,6 +120,11 @@ class Known:
     producers: dict[str | None, tuple[Token, int]] = field(default_factory=dict)
     sequences: dict[tuple[Any, ...], int] = field(default_factory=dict)
     session: tuple[Token | int, int] = (0, -1)
+
+    @property
+    def nobody(self) -> str:
+        """A name that hardly anything has."""
+        return f"b{self.block}-none"
 
     def topics(self) -> list[str]:
         return [f"b{self.block}-t{number}" for number in range(TOPICS_MAX)]
@@ -153,7 +150,7 @@ class Focus:
 
     def __init__(self, random: Random, known: Known, *, spares_internal: bool = False) -> None:
         """spares_internal: the brokers' own topics are not asked for: they stay as they are."""
-        self._nobody = f"b{known.block}-none"  # a name that nothing has
+        self._nobody = known.nobody
         odd = (self._nobody, *BAD_NAMES)
         self._odd_topics = odd if spares_internal else (*odd, *OWN_TOPICS)
         self.known, self.random = known, random
@@ -196,7 +193,7 @@ class Focus:
             case "member_epoch":
                 return -1
             case "group_instance_id":
-                return None
+                return random.choice((None, None, None, None, None, None, "i", "j"))
             case "transactional_id" | "transactional_ids":
                 is_one = name == "transactional_id"
                 return self.transactional_id if is_one else self.transactional_id or self._nobody
@@ -211,13 +208,15 @@ class Focus:
             case "session_epoch":
                 return self.known.session[1]
             case "protocol_type":
-                return random.choice(("consumer", "consumer", "connect"))
+                return random.choice(("consumer",) * 6 + ("connect", "connect", ""))
             case "protocol_name":
-                return "range"
+                return random.choice(("range",) * 6 + ("roundrobin", ""))
             case "configuration_keys":
                 return random.choice((*SETTINGS, "no.such"))
             case "metadata" | "assignment":
-                return METADATA
+                return random.choice((METADATA, METADATA, self._subscription(), b"", b"\0\1x"))
+            case "auth_bytes":
+                return b"\0ann\0secret"
             case "key" | "coordinator_keys":
                 return random.choice((self.group, self.transactional_id or ""))
         return None
@@ -234,7 +233,7 @@ class Focus:
             case "member_id":
                 return random.choice(("", "nobody"))
             case "group_instance_id":
-                return random.choice(("i", "j"))
+                return random.choice(("i", "j", "", "no name", "..", "x" * 300))
             case "generation_id" | "generation_id_or_member_epoch":
                 return random.choice((-1, 0, 1, 2, 99))
             case "transactional_id":
@@ -246,10 +245,16 @@ class Focus:
             case "partition" | "partition_index" | "index" | "partitions" | "partition_indexes":
                 return random.choice((-1, 7))
             case "session_epoch":
-                return random.choice((-1, 0, 1, 9))
+                return random.choice((-2, -1, 0, 1, 9, 2**31 - 1))
+            case "session_id":
+                return random.choice((0, 1, -1, 77_777))
             case "fetch_offset" | "offset" if kind == "int64":
                 return random.choice((-1, 10**6))
         return None
+
+    def _subscription(self) -> bytes:
+        topics = (self.topic, self._nobody)[: self.random.randrange(3)]
+        return write_subscription(Subscription(topics))
 
     def config(self) -> tuple[str, str | None]:
         """A setting's name and value."""
@@ -264,63 +269,9 @@ class Focus:
         return name, enough if value in too_small else value
 
     def records(self, version: int) -> Rendered:
-        """A batch for this version of Produce, some of them damaged."""
-        made, seed = self._batch(version), self.random.random()
-        if self.random.random() >= DAMAGED_SHARE:
-            return made
-        return Rendered(
-            f"{made.said}, {DAMAGED} {seed}",
-            lambda id_of: mutated(made.make(id_of), Random(seed)),
-        )
-
-    def _batch(self, version: int) -> Rendered:
-        """A batch of the producer in focus, or of none."""
-        random = self.random
-        count = random.choice((1, 2, 3))
-        codec = random.choice(tuple(Codec))
-        key = random.choice((b"k", b"k", None))
-        age = random.choice((0, 0, 1000, -1))
-        now = int(time.time() * 1000)
-        times = [-1 if age < 0 else now - age] * count
-        records = [Record(i, times[i], TimestampType.CREATE, key, b"v%d" % i) for i in range(count)]
-        magic = (V0, V0, V1, V2)[min(version, 3)] if random.random() < 0.9 else V2
-        if magic < V2:
-            codecs = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
-            codec = codec if codec in codecs[: 4 if magic == V1 else 3] else Codec.NONE
-            return Rendered(
-                f"{count} messages of v{magic}, {codec.name}, key {key!r}, age {age}",
-                lambda _: build(_of_format(records, magic), magic=magic, codec=codec),
-            )
+        """A batch for this version of Produce, some of them odd or damaged."""
         token, epoch = self.producer
-        if not isinstance(token, Token) or random.random() < 0.3:
-            return Rendered(
-                f"{count} records, {codec.name}, key {key!r}, age {age}",
-                lambda _: build(records, magic=V2, codec=codec),
-            )
-        at = (token, epoch, self.topic)
-        sequence = self.known.sequences.get(at, 0)
-        sequence = max(0, sequence + random.choice((0, 0, 0, 0, -count, 1)))
-        transactional = self.transactional_id is not None and random.random() < 0.9
-        said = f"{count} records of {token} epoch {epoch} from {sequence}, txn {transactional}"
-        return Batch(
-            said,
-            lambda id_of: build(
-                records,
-                magic=V2,
-                producer_id=id_of(token),
-                producer_epoch=epoch,
-                base_sequence=sequence,
-                transactional=transactional,
-            ),
-            token=token,
-            epoch=epoch,
-            topic=self.topic,
-            end=sequence + count,
-        )
-
-
-def _of_format(records: list[Record], magic: int) -> list[Record]:
-    """As old messages have them: those of v0 have no time."""
-    if magic == V1:
-        return records
-    return [replace(one, timestamp=-1, timestamp_type=TimestampType.NONE) for one in records]
+        sequence = self.known.sequences.get((token, epoch, self.topic), 0)
+        in_transaction = self.transactional_id is not None
+        sender = Sender(self.producer, in_transaction, self.topic, sequence)
+        return records_of(self.random, sender, version)

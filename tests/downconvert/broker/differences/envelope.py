@@ -1,0 +1,91 @@
+"""What is around a request: its header, and what follows its last field.
+
+A few of the requests have a client id that no client has, a version that no server has, tagged
+fields that no server knows, or more or fewer bytes than their fields need.
+
+Not here: the fields (operations.py)."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from tests.downconvert.broker.asking import frame
+
+CLIENT_ID: Final = "test"
+CLIENT_IDS: Final = (None, "", "é", "a b", "x" * 300, "x" * 32_767)
+UNKNOWN_TAGS: Final = bytes((2, 90, 0, 91, 3)) + b"abc"  # two: 90 without bytes, and 91
+VERSIONS: Final = (99, -1, 32_767)
+APIS: Final = (-1, 99, 999)
+MORE: Final = (b"\0", b"abc", bytes(100))
+CUT: Final = (1, 2, 3, 5, 9, 20)
+ODD_SHARE: Final = 0.1
+API_AT, VERSION_AT = 0, 2  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """client_id: None is null. api, version: in the header, where they are not the request's own.
+    cut: bytes that are missing at the end. more: bytes that follow the end."""
+
+    client_id: str | None = CLIENT_ID
+    api: int | None = None
+    version: int | None = None
+    has_unknown_tags: bool = False
+    cut: int = 0
+    more: bytes = b""
+
+    def response_version(self, version: int) -> int:
+        """Of the response to a request of a version: 0, where no server has the version (KIP-511).
+        Only ApiVersions is answered then."""
+        return version if self.version is None else 0
+
+    def __str__(self) -> str:
+        if self == PLAIN:
+            return ""
+        client_id = None if self.client_id is None else f"{self.client_id:.20}"
+        odd = {
+            "client id": None if client_id == CLIENT_ID else repr(client_id),
+            "as API": self.api,
+            "as version": self.version,
+            "unknown tags": self.has_unknown_tags or None,
+            "cut": self.cut or None,
+            "more": self.more[:5] or None,
+        }
+        said = (f"{name} {value}" for name, value in odd.items() if value is not None)
+        return f", {', '.join(said)}"
+
+
+PLAIN: Final = Envelope()
+
+
+def envelope(random: Random, api: ApiKey, version: int) -> Envelope:
+    """What is around the next request."""
+    has_tags = is_flexible(api, version) and random.random() < 0.1
+    if random.random() > ODD_SHARE:
+        return Envelope(has_unknown_tags=has_tags)
+    match random.randrange(7):
+        case 0:
+            return Envelope(api=random.choice(APIS))
+        case 1:
+            return Envelope(version=random.choice(VERSIONS))
+        case 2:
+            return Envelope(cut=random.choice(CUT))
+        case 3:
+            return Envelope(more=random.choice(MORE))
+        case _:
+            return Envelope(client_id=random.choice(CLIENT_IDS), has_unknown_tags=has_tags)
+
+
+def framed(made: Envelope, api: ApiKey, version: int, body: Message) -> bytes:
+    """A request as one server gets it. A flexible one ends with the number of its tagged fields,
+    and none of ours has any there."""
+    data = bytearray(frame(api, version, body, made.client_id))
+    for number, at in ((made.api, API_AT), (made.version, VERSION_AT)):
+        if number is not None:
+            data[at : at + 2] = number.to_bytes(2, signed=True)
+    if made.has_unknown_tags and not data[-1]:
+        data[-1:] = UNKNOWN_TAGS
+    if made.cut:
+        del data[-made.cut :]
+    return bytes(data + made.more)

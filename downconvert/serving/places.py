@@ -25,15 +25,15 @@ def _nothing() -> None:
 
 
 class Place:
-    """The place of one connection. Thread-safe."""
+    """The place of one connection. Thread-safe. is_held: whether the connection still has it."""
 
-    __slots__ = ("_is_held", "_places", "address", "on_evicted")
+    __slots__ = ("_places", "address", "is_held", "on_evicted")
 
     def __init__(self, places: "Places", address: str) -> None:
         self.address = address
         self.on_evicted: Callable[[], object] = _nothing  # called if another connection takes it
         self._places = places
-        self._is_held = True
+        self.is_held = True
 
     def settle(self) -> None:
         """The client has logged in, or need not. It keeps the place."""
@@ -103,9 +103,9 @@ class Places:
             self._take_back(place)
 
     def _take_back(self, place: Place) -> None:
-        if not place._is_held:
+        if not place.is_held:
             return
-        place._is_held = False
+        place.is_held = False
         self._forget(place)
         self._total -= 1
         self._by_address[place.address] -= 1

@@ -195,8 +195,11 @@ class NetworkThread:
         while self._new and processor.now < until:
             connection = self._new.popleft()
             served.add(connection)
-            is_moved = connection.frame is not None  # from another thread, with a request
-            served.guarded(connection, processor.serve if is_moved else served.watch)
+            if connection.place.is_held:
+                is_moved = connection.frame is not None  # from another thread, with a request
+                served.guarded(connection, processor.serve if is_moved else served.watch)
+            else:  # another took its place before this thread knew the connection
+                served.evict(connection)
             processor.now = self._clock()
 
     def _sweep(self, now: float) -> None:

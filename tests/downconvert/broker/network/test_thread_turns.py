@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -342,4 +343,18 @@ def test_a_connection_whose_place_another_takes_is_closed_unless_it_has_gone(
         assert talk.has_ended()
         one.advance(1.0)
         assert value(one.broker, "connections_ended_total", reason="refused") == 1
+        assert len(one.places) == 0
+
+
+def test_a_connection_whose_place_another_takes_before_it_is_served_is_closed(
+    tmp_path: Path,
+) -> None:
+    """Or a flood of connections would exceed the limit."""
+    with one_thread(tmp_path) as one:
+        talk, connection = one.connect(authenticates=True, give=False)
+        connection.place.on_evicted = partial(one.thread.evict, connection)
+        one.places.take("10.0.0.2", 1, 1).release()
+        one.advance(1.0)  # the thread looks for the connection, and does not know it
+        one.thread.take(connection)
+        assert talk.has_ended()
         assert len(one.places) == 0

@@ -134,7 +134,6 @@ class Connection:
         "interest",
         "is_muted",
         "is_tls",
-        "is_unread",
         "last_activity",
         "place",
         "request_started",
@@ -164,7 +163,6 @@ class Connection:
         self.is_tls = False  # TLS may hold bytes that the selector does not see
         self.in_handshake = False  # whether the TLS handshake is under way
         self.is_muted = False  # its requests wait, because the client exceeded its rate
-        self.is_unread = False  # its client did not read all of its response at once
         self.authenticates = False  # whether it must still authenticate
         self.waits_to_write = False
         self.waits_for_more = False  # the system may delay its last response, to send more with it

@@ -101,6 +101,7 @@ class Processor:
 
     def takes_more(self, connection: Connection) -> None:
         connection.waits_to_write = False
+        self._serving.unread.release(connection.place)
         self.served.watch(connection)
         self.sending.append(connection)
 
@@ -239,9 +240,8 @@ class Processor:
     def _wait_for_reader(self, connection: Connection, send: ResponseSend) -> None:
         """The client does not read now. It holds its response, and no longer its request."""
         connection.incoming.release()
-        connection.is_unread = True
         close = partial(self._on_unread, connection, send)
-        self._serving.unread.hold(connection, send.in_memory, close)
+        self._serving.unread.hold(connection.place, send.in_memory, close)
         self.end_unread()
 
     def _on_unread(self, connection: Connection, send: ResponseSend) -> None:
@@ -253,7 +253,7 @@ class Processor:
         """Closes connections whose responses were not read, and are in others' way."""
         while self.unread:
             connection, send = self.unread.popleft()
-            if connection.send is send:  # otherwise its client has read it meanwhile
+            if connection.send is send and connection.waits_to_write:  # its client reads nothing
                 self.served.guarded(connection, self.served.end_unread)
 
     def _finish(self, connection: Connection, now: float) -> None:
@@ -261,9 +261,6 @@ class Processor:
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
-        if connection.is_unread:
-            connection.is_unread = False
-            self._serving.unread.release(connection)
         self._broker.finished(exchange, now)
         if exchange.errors or request_log.LOG.logger.isEnabledFor(DEBUG):
             request_log.log_response(exchange, now)

@@ -111,7 +111,7 @@ class ServedConnections:
                 self._broker.finished(exchange, now)
         finally:  # its memory and its place are released in any case
             connection.incoming.release()
-            self._unread.release(connection)
+            self._unread.release(connection.place)
             connection.channel.close()
             connection.place.release()
 

@@ -387,14 +387,11 @@ class Connection:
         return None
 
     async def _send(self, send: ResponseSend, delivery: Delivery) -> None:
-        delivery.on_wait = partial(self._hold, send)
+        unread, size = self.session.shared.unread, send.in_memory
+        delivery.waiting = partial(unread.held, self.place, size, self._end_unread)
         try:
             await delivery.send(send, is_small=self._is_small)
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:
-            self.session.shared.unread.release(self)
             self.session.sent(send)
-
-    def _hold(self, send: ResponseSend) -> None:
-        self.session.shared.unread.hold(self, send.in_memory, self._end_unread)

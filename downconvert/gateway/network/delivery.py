@@ -9,6 +9,7 @@ Over TLS the event loop receives and sends, and a thread makes the response, a p
 import select
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -40,18 +41,18 @@ WAIT_MS: Final = 2  # milliseconds that a thread waits for a socket, while no jo
 class Delivery:
     """The part of answering one request that a thread does.
 
-    `on_wait`: called in the event loop whenever the client does not read at once."""
+    `waiting`: its context is entered in the event loop while the client does not read."""
 
     __slots__ = (
         *("_cannot_send", "_client", "_head", "_make_result", "_pool", "_send", "_source"),
         *("_spool", "_step", "_steps", "_target", "_upstream"),
-        "on_wait",
+        "waiting",
     )
 
     def __init__(self, client: Stream, pool: TimedPool) -> None:
         self._client = client
         self._pool = pool
-        self.on_wait: Callable[[], object] = nothing
+        self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
         self._target: socket.socket | None = None  # a duplicate of the client's socket
         self._upstream: Stream
         self._source: socket.socket  # a duplicate of the cluster's socket
@@ -124,8 +125,8 @@ class Delivery:
     async def _pass(self, piece: memoryview | bytearray) -> None:
         self._client.send(piece)
         if not self._client.is_writable:
-            self.on_wait()
-            await self._client.drain()
+            with self.waiting():
+                await self._client.drain()
 
     async def _finish(self, send: ResponseSend) -> None:
         """Has a thread send the rest."""
@@ -139,8 +140,8 @@ class Delivery:
             self._send = send
             await self._pool.run(self._run)
         while self._cannot_send is None and not send.completed:
-            self.on_wait()
-            await self._client.ready(self._target, to_write=True)
+            with self.waiting():
+                await self._client.ready(self._target, to_write=True)
             await self._pool.run(self._run)
         error, self._cannot_send = self._cannot_send, None
         try:

@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 import pytest
@@ -48,10 +49,11 @@ def running() -> Iterator[Gateway]:
             yield running
 
 
-def stuck(running: Gateway, stack: ExitStack, groups: list[str]) -> Talk:
+def stuck(running: Gateway, stack: ExitStack, groups: list[str], source: str = "") -> Talk:
     """A client that does not read its response."""
     free, ends = running.unread.free, running.figures().ends.total()
-    talk = stack.enter_context(Talk(running.address, receive_buffer=SMALL_BUFFER))
+    talk = Talk(running.address, receive_buffer=SMALL_BUFFER, source=source)
+    stack.enter_context(talk)
     talk.send(ApiKey.DescribeGroups, 4, Message(groups=groups))
     wait_for(lambda: running.unread.free < free or running.figures().ends.total() > ends)
     return talk
@@ -73,6 +75,16 @@ def test_responses_that_nobody_reads_take_no_more_than_the_limit(
         assert len(talks[-1].receive()) > SIZE
     assert f": {UNREAD} [" in caplog.text
     wait_for(lambda: running.unread.free == LIMIT)
+
+
+def test_a_slow_client_gets_its_response_beside_others_that_do_not_read(running: Gateway) -> None:
+    """They connect from elsewhere, and it has read nothing for longer than they."""
+    with ExitStack() as stack:
+        slow = stuck(running, stack, ["g"])
+        for number in range(1, CLIENTS):
+            stuck(running, stack, ["g"], "127.0.0.2")
+            wait_for(partial(lambda ended: running.figures().ends.total() == ended, number - 1))
+        assert len(slow.receive()) > SIZE
 
 
 def test_a_request_counts_until_its_response_waits_for_its_client(running: Gateway) -> None:

@@ -14,6 +14,7 @@ from downconvert.broker.endings import End
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.apis import Api
 from downconvert.broker.network.connection import Connection
+from downconvert.broker.server import Server
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE, Limits
@@ -26,6 +27,7 @@ from .one_thread import OneThread, one_thread
 
 LIMIT: Final = 4 * MiB
 SIZE: Final = 512 * KiB  # of a response
+LARGE: Final = 8 * MiB  # of a response: more than a socket takes
 FEW: Final = LIMIT // SIZE - 1  # so many are below the limit
 TOPICS: Final = (FREE_SIZE * 2) // 100  # so many names make a request that is counted
 
@@ -118,21 +120,45 @@ def test_a_response_that_was_read_counts_no_longer(one: OneThread, clients: Exit
         talk.send(ApiKey.Metadata, 1, Message(topics=[]))
 
 
-def test_the_threads_of_a_server_have_one_limit(tmp_path: Path) -> None:
-    """The thread of a new response has connections closed that other threads serve."""
-    size = 8 * MiB  # more than a socket takes
+def large(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    exchange.reply_encoded(bytes(LARGE))
 
-    def reply(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
-        exchange.reply_encoded(bytes(size))
 
-    limits = Limits(requests_memory=3 * size)
-    with serving(tmp_path, limits=limits, network_threads=3) as server, ExitStack() as stack:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Its responses to Metadata are large. Three of them are too much together."""
+    limits = Limits(requests_memory=3 * LARGE)
+    with serving(tmp_path, limits=limits, network_threads=3) as server:
         broker = server.broker
-        broker.apis = {**broker.apis, ApiKey.Metadata: Api(reply, range(2))}
-        for number in range(8):
-            talk = stack.enter_context(Talk(server.address, receive_buffer=SMALL_BUFFER))
-            talk.send(ApiKey.Metadata, 1, Message(topics=[]))
-            expected = max(0, number - 1)  # two of these are below the limit
-            wait_for(lambda: server.unread.free < 3 * size)
-            wait_for(partial(lambda ended: late(broker) == ended, expected))
-        assert len(talk.receive()) > size
+        broker.apis = {**broker.apis, ApiKey.Metadata: Api(large, range(2))}
+        yield server
+
+
+def asks(server: Server, clients: ExitStack, source: str = "") -> Talk:
+    """A client that asks, and reads nothing yet."""
+    free, ended = server.unread.free, late(server.broker)
+    address = server.address
+    talk = clients.enter_context(Talk(address, receive_buffer=SMALL_BUFFER, source=source))
+    talk.send(ApiKey.Metadata, 1, Message(topics=[]))
+    wait_for(lambda: server.unread.free != free or late(server.broker) > ended)
+    return talk
+
+
+def test_the_threads_of_a_server_have_one_limit(server: Server, clients: ExitStack) -> None:
+    """The thread of a new response has connections closed that other threads serve."""
+    for number in range(8):
+        talk = asks(server, clients)
+        expected = max(0, number - 1)  # two of these are below the limit
+        wait_for(partial(lambda ended: late(server.broker) == ended, expected))
+    assert len(talk.receive()) > LARGE
+
+
+def test_a_slow_client_gets_its_response_beside_others_that_do_not_read(
+    server: Server, clients: ExitStack
+) -> None:
+    """They connect from elsewhere, and it has read nothing for longer than they."""
+    slow = asks(server, clients)
+    for number in range(1, 6):
+        asks(server, clients, "127.0.0.2")
+        wait_for(partial(lambda ended: late(server.broker) == ended, number - 1))
+    assert len(slow.receive()) > LARGE

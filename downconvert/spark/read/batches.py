@@ -40,7 +40,6 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
     opened = Entries(split, options, lambda other: read_batches(other, options, schema))
     heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
     with closing(opened) as entries:
-        near = entries.position
         if options.verify_crc:
             look_at_first(entries)
         while entries.position < entries.end:
@@ -51,16 +50,15 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
             except CorruptRecordsError as error:
                 damage = error
             if options.verify_crc:
-                damage = _misplaced(heads, entries, near) or damage
+                damage = _misplaced(heads, entries) or damage
             yield from _batch(heads, entries, schema)
-            near = heads.positions[-1] if len(heads) else near
             heads.clear()
             if damage is not None:
-                yield from entries.recover(damage, entries.position, near, schema)
-        yield from entries.after_last(near, schema)
+                yield from entries.recover(damage, schema)
+        yield from entries.after_last(schema)
 
 
-def _misplaced(heads: Heads, entries: Entries, near: int) -> CorruptRecordsError | None:
+def _misplaced(heads: Heads, entries: Entries) -> CorruptRecordsError | None:
     """Looks for a header with a wrong offset, which does not fit between its neighbours' offsets.
     Removes it and all later headers, and moves `entries.position` there. None: all fit."""
     if not len(heads):
@@ -69,11 +67,10 @@ def _misplaced(heads: Heads, entries: Entries, near: int) -> CorruptRecordsError
     falling = np.flatnonzero(table.base_offset[1:] <= table.last_offset[:-1])
     for number in (*falling.tolist(), last):
         position = heads.positions[number]
-        before = heads.positions[number - 1] if number else near
         header = entries.header(position)
         assert header is not None
         try:
-            check_order(entries, header, before)
+            check_order(entries, header)
         except CorruptRecordsError as error:
             heads.keep(number)
             entries.position = position

@@ -44,7 +44,7 @@ def _from_headers(split: Split, options: Options) -> int | None:
     entries = Entries(
         split, options, lambda other: read_records(other, options, EVERYTHING, OFFSET)
     )
-    count, near, after = 0, entries.position, split.segment.base_offset
+    count, after = 0, split.segment.base_offset
     try:
         while entries.position < entries.end:
             header = entries.header(entries.position)
@@ -56,9 +56,8 @@ def _from_headers(split: Split, options: Options) -> int | None:
             entries.verify(header, NOTHING)
             after = last + 1
             count += 0 if header.is_control else header.records_count
-            near = entries.position
-            entries.position += header.size
-        return count + sum(map(len, entries.after_last(near, OFFSET)))
+            entries.move_to(entries.position + header.size)
+        return count + sum(map(len, entries.after_last(OFFSET)))
     except CorruptRecordsError:
         return None
     finally:

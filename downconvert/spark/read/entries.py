@@ -52,20 +52,26 @@ class Entries:
         FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
         self._read = read
         self._is_reported = False  # whether offsets missing after the segment's end are reported
-        self._resumed = (-1, 0)  # where reading last continued: position and offset
+        # where reading last continued after damage: the position, and its offset if that is known
+        self._resumed: tuple[int, int | None] = (-1, None)
         self.misplaced = -1  # the position of an entry with offsets that do not rise
         self._opened: OpenedSegment = opened(split)
         self.size = self._opened.records.size
         self.split = split
         self.options = options
         self.aborted = AbortedRanges(split.aborted)
-        self.position = self._opened.start
+        self.position = self._before = self._opened.start
         self.end = self._end = self._opened.end  # the last entry may extend beyond it
         self.records: Records = self._opened.records
         self.path = self.records.name
 
     def close(self) -> None:
         self._opened.close()
+
+    def move_to(self, position: int) -> None:
+        """Moves `position` to the beginning of a later entry."""
+        if position != self.position:
+            self._before, self.position = self.position, position
 
     def header(self, position: int) -> BatchHeader | None:
         """The header of the entry there; None: it is incomplete, as at the end of a log."""
@@ -113,20 +119,18 @@ class Entries:
         if self.position == self.misplaced:
             raise CorruptRecordsError(NOT_RISING, self.position)
 
-    def recover(
-        self, damage: CorruptRecordsError, entry: int, near: int, schema: Any
-    ) -> Iterator[Any]:
-        """Handles damage in the entry that begins at `entry`, and moves `position` to the entry
-        where reading continues. `near`: the beginning of an earlier entry.
+    def recover(self, damage: CorruptRecordsError, schema: Any) -> Iterator[Any]:
+        """Handles damage in the entry at `position`, and moves `position` to the entry where
+        reading continues.
 
         Yields the lost records, from other copies. With mode PERMISSIVE it also yields a record
         batch of one row, which reports the offsets that no copy has. CorruptSegmentError with
         FAILFAST."""
-        self.end = self._end
+        self.end, entry = self._end, self.position
         if is_last(self.split.segment) and self._is_unwritten(entry):
             self.position = self.end
             return
-        start = self.start_of(entry, near)
+        start = self.start_of(entry)
         following, end = self._next_fitting(entry, start)
         lost = self._lost(start, following, end)
         state = self._state_of(entry, following)
@@ -164,9 +168,9 @@ class Entries:
                 left = f"; reading goes on at byte {following}{offsets}"
             yield from self._report(entry, f"{damage}{left}", one, state, schema)
 
-    def after_last(self, near: int, schema: Any) -> Iterator[Any]:
+    def after_last(self, schema: Any) -> Iterator[Any]:
         """Handles offsets between the last entry of a segment and the next segment, if the split
-        reads the last entry. `near`: the beginning of an entry.
+        reads the last entry.
 
         Yields as `recover` does. MissingOffsetsError with FAILFAST."""
         split, file = self.split, self.split.segment
@@ -180,10 +184,10 @@ class Entries:
         if until <= split.first_offset:
             return
         position, after = self._resumed
-        if position < self.size:
-            after, reached = self._offset_after(near, self.size, until)
-            if reached == near:  # the offsets of that entry are not the segment's
-                after = self.start_of(near, -1) or after
+        if position < self.size or after is None:
+            known, reached = self._offset_after(self._before, self.size, until)
+            # Otherwise the offsets of that entry are not the segment's.
+            after = known if reached > self._before else self.start_of(self._before) or known
         is_superseded = after >= file.valid_until
         after = min(after, file.valid_until)
         start = max(after, split.first_offset)
@@ -222,7 +226,8 @@ class Entries:
         self.position = self.size if following is None else following
         is_superseded = lost is not None and lost[1] == self.split.segment.valid_until
         self._is_reported = self.position >= self.size and not is_superseded
-        self._resumed = (-1, 0) if lost is None else (self.position, lost[1])
+        self._before = self.position
+        self._resumed = self.position, None if lost is None else lost[1]
 
     def _lost(
         self, start: int | None, following: int | None, own_end: int | None
@@ -275,14 +280,14 @@ class Entries:
         first = max(damaged.base_offset, -1 if start is None else start)
         return first + damaged.last_offset - damaged.base_offset + 1
 
-    def start_of(self, entry: int, near: int) -> int | None:
+    def start_of(self, entry: int) -> int | None:
         """The offset at which an entry begins, by the entries before it; None: not known."""
-        if entry == self._resumed[0]:
+        if entry == self._resumed[0] and self._resumed[1] is not None:
             return self._resumed[1]
         if not entry:
             return self.split.segment.base_offset
         indexed = (self._opened.boundaries().before_position(at) for at in [entry - 1])
-        for begin in chain((near, self._resumed[0], self.split.start, 0), indexed):
+        for begin in chain((self._before, self._resumed[0], self.split.start, 0), indexed):
             if 0 <= begin < entry:
                 after, end = self._offset_after(begin, entry)
                 if end == entry:

@@ -91,7 +91,8 @@ class Heads:
         while position < end and not self.is_full:
             at = position - base
             if not 0 <= at <= filled - BATCH_HEADER_SIZE:
-                base, at, entries.position = position, 0, position
+                base, at = position, 0
+                entries.move_to(position)
                 filled = read_into(window[: size_all - position], position)
                 if filled <= ENTRY_HEAD_SIZE:
                     break
@@ -113,7 +114,7 @@ class Heads:
                 self._view[target : target + BATCH_HEADER_SIZE] = head
                 self.positions.append(position)
             position += size
-        entries.position = position
+        entries.move_to(position)
         if position < end and not self.is_full:
             if entries.is_torn():
                 raise CorruptRecordsError(RUNS_PAST, position)
@@ -126,7 +127,7 @@ class Heads:
     def _is_wanted(
         self, entries: Entries, window: memoryview, at: int, size: int, position: int
     ) -> bool:
-        entries.position = position
+        entries.move_to(position)
         if entries.options.verify_crc:
             entry = window[at : at + size]
             if len(entry) < size:

@@ -23,12 +23,10 @@ def look_at_first(entries: Entries) -> None:
             entries.misplaced = entries.position
 
 
-def check_order(
-    entries: Entries, header: BatchHeader, near: int, header_at: HeaderAt | None = None
-) -> None:
+def check_order(entries: Entries, header: BatchHeader, header_at: HeaderAt | None = None) -> None:
     """Compares an entry's offsets with the offset of the next entry, or of the next segment. If the
-    next entry is the wrong one, notes it as misplaced. `near`: the position of an earlier entry.
-    `header_at`: as `Entries.header`, for bytes in memory.
+    next entry is the wrong one, notes it as misplaced. `header_at`: as `Entries.header`, for bytes
+    in memory.
 
     CorruptRecordsError: the offsets of this entry are wrong."""
     end, following = header.position + header.size, None
@@ -39,7 +37,7 @@ def check_order(
     limit = limit_of(header, following, entries.split.segment.offset_max)
     if limit > header.last_offset:
         return
-    after = entries.start_of(header.position, near)
+    after = entries.start_of(header.position)
     if after is not None and goes_beyond(header, after, limit):
         raise CorruptRecordsError(NOT_RISING, header.position)
     if following is not None:

@@ -65,7 +65,6 @@ class _RowReader:
         # A small segment does not touch all pages, and untouched pages cost nothing.
         self._buffer: memoryview = np.empty(BUFFER_SIZE, np.uint8).data
         self._window = _EntryWindow(entries, self._buffer)
-        self._near = entries.position  # the position of an earlier entry
 
     def read(self) -> Iterator[Any]:
         entries = self._entries
@@ -78,14 +77,9 @@ class _RowReader:
                 yield from self._read_others()
             except CorruptRecordsError as damage:
                 yield from self._gatherer.remaining_batches()
-                yield from entries.recover(damage, entries.position, self._near, self._schema)
-                self._near = entries.position
+                yield from entries.recover(damage, self._schema)
         yield from self._gatherer.remaining_batches()
-        yield from entries.after_last(self._near, self._schema)
-
-    def _move_to(self, position: int) -> None:
-        if position != self._entries.position:
-            self._near, self._entries.position = self._entries.position, position
+        yield from entries.after_last(self._schema)
 
     def _read_ordinary(self) -> Iterator[Any]:
         """Reads entries up to one that is not ordinary."""
@@ -106,7 +100,7 @@ class _RowReader:
                 else:
                     is_read = (yield from self._add(start, after, transactional=True)) > start
                 start = after if is_read else start
-            self._move_to(entries.position + start)
+            entries.move_to(entries.position + start)
             if not start:
                 entry_size = PREFIX.unpack_from(buffer)[1] + PREFIX.size
                 if end < size or not end < entry_size <= len(buffer) - ahead:
@@ -156,13 +150,13 @@ class _RowReader:
             window.view(header.position, with_next)
             entries.verify(header, window.view(header.position, header.size) or NOTHING)
             if self._verify:  # also for transaction markers: other records depend on them
-                check_order(entries, header, self._near, window.header)
+                check_order(entries, header, window.header)
             entry = window.view(header.position, header.size)
             is_large = header.codec is not Codec.NONE and header.size > COMPRESSED_SIZE
             is_large = is_large and not is_message(header)
             if not self._is_left_out(header) and not self._is_unwanted(header):
                 yield from self._steps.read(header, None if is_large else entry)
-            self._move_to(header.position + header.size)
+            entries.move_to(header.position + header.size)
             is_left = is_message(header) or is_large
 
     def _end(self) -> None:

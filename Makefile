@@ -128,11 +128,13 @@ clean: ## remove the environment and everything built
 	rm -rf $(VENV) build demo dist site native/target *.egg-info records/*.so
 
 # Made again when the kernel's source or the list of requirements changes, or when cargo has come.
-$(addprefix $(VENV)/,$(addsuffix .$(KERNEL),demo dev dist docs mutants)): $(VENV)/%.$(KERNEL): $(SOURCES)
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
+$(addprefix $(VENV)/,$(addsuffix .$(KERNEL),demo dev dist docs mutants)): $(VENV)/%.$(KERNEL): $(SOURCES) | $(BIN)/python
 	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV): minutes, the first time"
 	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(EXTRAS_$*)]'
 	@test -z "$(CARGO)" || $(BIN)/python -c 'import records._kernel' || echo "cargo is there, but the kernel was not built; this shows why: $(BIN)/python -m pip install -v -e ."
 	@touch $@
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)

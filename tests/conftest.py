@@ -70,6 +70,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.flaky(reruns=1))
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(OTHERS_SECONDS))
+            if item.get_closest_marker("more") is not None:
+                item.add_marker(pytest.mark.slow)
             # Tests that run on each kernel need not run on the reference once more.
             if {"kernel", "native"} & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.each_kernel)

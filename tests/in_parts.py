@@ -20,8 +20,8 @@ import pytest
 AT_ONCE: Final = 4  # more than there may be cores: tests wait for sockets and children, too
 ROOT: Final = Path(__file__).parents[1]
 
-# Longest first, so that none runs alone in the end. Tests of the gateway's network wait for time-outs
-# for minutes, and leave the processor to the others.
+# Longest first, so that none runs alone in the end. Tests of the gateway's network wait for
+# time-outs, for minutes, and leave the processor to the others.
 PARTS: Final = (
     "tests/downconvert/gateway/network",
     "tests/downconvert/spark",

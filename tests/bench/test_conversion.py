@@ -25,7 +25,7 @@ def run(*arguments, **environment):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.more
 # One of plain batches and one of every codec; `make bench-smoke` converts all shapes.
 @pytest.mark.parametrize("shape", ["none-100", "mixed"])
 def test_a_shape_is_converted_rightly_and_timed(shape, tmp_path):
@@ -47,7 +47,7 @@ def test_the_reference_is_not_timed_unless_it_is_asked_for():
     assert "--reference" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_missing_java_is_reported_and_the_rest_is_measured(tmp_path):
     arguments = ("--smoke", "--reference", "--shape", "none-100", "--segments", str(tmp_path))
     done = run(*arguments, PATH=str(tmp_path))

@@ -12,7 +12,7 @@ from tests.backends import NAMES
 SMOKE = 2000
 
 
-@pytest.mark.slow
+@pytest.mark.more  # `make bench-smoke` does the same
 def test_no_damage_gets_through() -> None:
     done = CliRunner().invoke(main, ["--count", str(SMOKE), "--seed", "1"])
     assert done.exit_code == 0, done.output

@@ -141,6 +141,7 @@ def _misspelt(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.others
+@pytest.mark.more
 @needs("go")
 def test_kustomize_makes_all_objects_and_a_rolling_update_of_other_settings(
     tmp_path: Path,

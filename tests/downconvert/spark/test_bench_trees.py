@@ -29,9 +29,9 @@ def check_four(first: int, path: Path, check: Callable[[int, Path], object]) -> 
 
 
 def fours(seeds: Iterable[int], *, always: int) -> list[Any]:
-    """The first of four seeds each. So many are in each run, and the others in the long ones."""
+    """The first of four seeds each. So many are in each run, and the others in `make test-all`."""
     firsts = list(seeds)
-    later = [pytest.param(one, marks=pytest.mark.slow) for one in firsts[always:]]
+    later = [pytest.param(one, marks=pytest.mark.more) for one in firsts[always:]]
     return [*firsts[:always], *later]
 
 
@@ -105,7 +105,7 @@ def test_an_export_and_a_stream_follow_a_log_that_changes(tmp_path: Path, first:
 
 
 @pytest.mark.others
-@pytest.mark.parametrize("first", [0, 8])
+@pytest.mark.parametrize("first", [0, pytest.param(8, marks=pytest.mark.more)])
 def test_a_store_gives_the_same(store: tuple[ObjectStore, Path], first: int) -> None:
     for seed in range(first, first + 8):
         for name, check in (("tree", trees.check), ("history", check_history)):

@@ -42,6 +42,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.more
 @pytest.mark.timeout(900)
 def test_the_jobs_do_the_same_over_connect(url: str) -> None:
     options = ("-q", "-x", "-p", "no:cacheprovider")
@@ -65,6 +66,7 @@ def test_a_command_runs_on_a_server(url: str, tmp_path: Path) -> None:
     assert json.loads(out)["topics"][0]["records"] == 3
 
 
+@pytest.mark.more
 @pytest.mark.timeout(900)
 def test_a_server_without_this_package_gets_it_as_an_artifact(tmp_path: Path) -> None:
     """Where the tests' Python has it too, what was sent comes first."""

@@ -37,7 +37,8 @@ from .reading import rows
 from .refusing_store import refusing
 from .stream.test_follow import read as in_batch
 
-pytestmark = [pytest.mark.others, pytest.mark.timeout(900)]  # the servers are built the first time
+# The servers are built the first time. Tests of S3's protocol are in each run of CI.
+pytestmark = [pytest.mark.others, pytest.mark.more, pytest.mark.timeout(900)]
 
 DAY: Final = 86_400_000  # milliseconds
 LOST: Final = f"part-{0:032}-000000.parquet"

@@ -268,7 +268,7 @@ def _losses(work: Callable[[], Any]) -> tuple[Any, Names]:
     "first",
     [
         *(0, 12, 36, 96),
-        *(pytest.param(first, marks=pytest.mark.slow) for first in range(108, 240, 12)),
+        *(pytest.param(first, marks=pytest.mark.more) for first in range(108, 240, 12)),
     ],
 )
 def test_each_micro_batch_is_what_the_model_says(

@@ -1,7 +1,7 @@
 """The functions of a kernel besides its `Transcoder`: the rest of the contract of both kernels.
 
 *encode* goes from columns to records. *read_entries* and *make_records* make Python records,
-`ArrowColumns` makes Arrow columns, and *summarize_batch* only looks at records. They read by the
+`ArrowColumns` makes Arrow columns, and *summarize_batch* only checks records. They read by the
 rules of kernel.py. *file_stamps* reads file metadata without opening files.
 
 Not here: those rules, outcomes and rows (kernel.py)."""
@@ -79,17 +79,19 @@ class ReadEntries(Protocol):
     ) -> "tuple[list[Record], int]": ...
 
 
-# The number of records, whether their offsets rise by one from the batch's base offset, the lowest
-# and the highest timestamp, and the number of records without a key.
-Summary: TypeAlias = tuple[int, bool, int, int, int]
+# The fields of the batch's header (those of `BatchHeader` in batch.py at position 0, without the
+# codec), the number of records, whether their offsets rise by one from the batch's base offset, the
+# lowest and the highest timestamp, and the number of records without a key.
+Summary: TypeAlias = tuple[tuple[int, ...], int, bool, int, int, int]
 
 
 class SummarizeBatch(Protocol):
-    """Reads all records of the v2 batch `source[start:end]`, and makes none of them.
+    """Reads the header and all records of the v2 batch `source[start:end]`, compares its checksum,
+    and makes no records.
 
-    None: the batch is left to the caller, who reads its rows. Any batch may be. These always are:
-    damaged ones (checksums are not compared), those without records, those that decompress to more
-    than `size_max` bytes, and what is not exactly one v2 batch. ValueError: indices outside of the
+    None: the batch is left to the caller, who reads its header and its rows. Any batch may be.
+    These always are: damaged ones, those without records, those that decompress to more than
+    `size_max` bytes, and what is not exactly one v2 batch. ValueError: indices outside of the
     source."""
 
     def __call__(self, source: Buffer, start: int, end: int, size_max: int) -> Summary | None: ...

@@ -39,6 +39,7 @@ from records.formats import (
     V2,
     Codec,
 )
+from records.kernel import Buffer
 from records.steps import at_once
 from records.units import MiB
 
@@ -122,6 +123,8 @@ def prepare(
     data: memoryview, config: AppendConfig, now: int, *, by_coordinator: bool = False
 ) -> Prepared | None:
     """As `prepare_in_turns`, for their bytes, and in one turn."""
+    if not by_coordinator and (prepared := prepare_ordinary(data, config, now)) is not None:
+        return prepared
     records = MemoryRecords(data)
     batches = records.batches()
     return at_once(prepare_in_turns(records, batches, config, now, by_coordinator=by_coordinator))
@@ -183,6 +186,28 @@ def prepare_own(
     if len(data) > config.message_size_max:
         raise _too_large(len(data), config)
     return Prepared(data, header.last_offset_delta + 1, batches=[header])
+
+
+def prepare_ordinary(data: Buffer, config: AppendConfig, now: int) -> Prepared | None:
+    """As `prepare_in_turns` for one v2 batch without errors that keeps its records, as most are.
+    One call of the kernel checks it. None: call `prepare_in_turns`."""
+    size_max = config.message_size_max
+    if len(data) > size_max or config.magic != V2:
+        return None
+    found = summarize(data, record_size_max=EXPANSION_MAX * size_max)
+    if found is None:
+        return None
+    header, (_, count, are_consecutive, oldest, newest, without_key) = found
+    if header.base_offset or not are_consecutive or config.codec not in (None, header.codec):
+        return None
+    try:
+        _check_batch(header, header, config, by_coordinator=False)
+    except ApiError:
+        return None
+    kind, have_keys = header.timestamp_type, not without_key
+    if not are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
+        return None
+    return _unchanged(data, header, config, now, count, newest)
 
 
 def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:
@@ -259,12 +284,6 @@ def _as_it_is(
 ) -> Generator[None, None, Prepared | None]:
     """Checks a v2 batch that need not be rewritten. Returns None if its offsets have gaps."""
     kind, size_max = header.timestamp_type, EXPANSION_MAX * config.message_size_max
-    found = summarize(records, header, record_size_max=size_max)
-    if found is not None:
-        count, are_consecutive, oldest, newest, without_key = found
-        have_keys = not without_key
-        if are_consecutive and are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
-            return _unchanged(records, header, config, now, count, newest)
     checks = RecordChecks(config, now)
     count, latest, size = 0, NO_TIMESTAMP, 0
     for rows in read_rows(records, header, record_size_max=size_max):
@@ -282,11 +301,11 @@ def _as_it_is(
             size = 0
             yield
     checks.finish()
-    return _unchanged(records, header, config, now, count, latest)
+    return _unchanged(records.view[: header.size], header, config, now, count, latest)
 
 
 def _unchanged(
-    records: MemoryRecords,
+    batch: Buffer,
     header: BatchHeader,
     config: AppendConfig,
     now: int,
@@ -294,7 +313,7 @@ def _unchanged(
     latest: int,
 ) -> Prepared:
     """A batch that keeps its records. `latest`: their highest timestamp."""
-    data = bytearray(records.view[: header.size])
+    data = bytearray(batch)
     append_time = now if config.is_append_time else NO_TIMESTAMP
     attributes = header.attributes & ~LOG_APPEND_TIME
     if config.is_append_time:

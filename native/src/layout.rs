@@ -5,6 +5,8 @@
 
 /// The prefix of every entry: offset, size of the rest.
 pub const PREFIX_SIZE: usize = 12;
+/// The position of the leader epoch in a v2 batch.
+pub const LEADER_EPOCH_AT: usize = PREFIX_SIZE;
 /// After the CRC (v0, v1) or the leader epoch (v2).
 pub const MAGIC_AT: usize = PREFIX_SIZE + 4;
 /// The bytes of an entry that hold its size, its format and (v0 and v1) its codec.
@@ -54,8 +56,12 @@ pub const LAST_OFFSET_DELTA_AT: usize = ATTRIBUTES_AT_BATCH + 1;
 pub const BASE_TIMESTAMP_AT: usize = LAST_OFFSET_DELTA_AT + 4;
 /// The timestamp of all records under LogAppendTime.
 pub const MAX_TIMESTAMP_AT: usize = BASE_TIMESTAMP_AT + 8;
+/// The id of an idempotent producer, or -1.
+pub const PRODUCER_ID_AT: usize = MAX_TIMESTAMP_AT + 8;
+/// The epoch of the producer's id, or -1.
+pub const PRODUCER_EPOCH_AT: usize = PRODUCER_ID_AT + 8;
 /// The sequence number of the first record, or -1.
-pub const BASE_SEQUENCE_AT: usize = MAX_TIMESTAMP_AT + 8 + 8 + 2;
+pub const BASE_SEQUENCE_AT: usize = PRODUCER_EPOCH_AT + 2;
 /// The last field of a batch header.
 pub const RECORDS_COUNT_AT: usize = BASE_SEQUENCE_AT + 4;
 

@@ -14,8 +14,10 @@ from itertools import chain
 from typing import Final
 
 from records.backend import read_entries, summarize_batch
-from records.batch import BatchHeader
+from records.batch import CODECS, BatchHeader
 from records.files.source import Records, read_headers
+from records.formats import CODEC_MASK
+from records.kernel import Buffer
 from records.kernel_functions import Summary
 from records.record import Record
 from records.units import KiB
@@ -27,6 +29,7 @@ __all__ = ["Record", "read", "read_batch", "read_rows", "summarize"]
 # Several batches of a producer's usual size, but so few that they and their records stay in the
 # processor's cache until they are used.
 READ_SIZE: Final = 64 * KiB  # bytes
+ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
 
 
 def read(
@@ -82,14 +85,17 @@ def read_rows(
 
 
 def summarize(
-    records: Records, header: BatchHeader, *, record_size_max: int | None = None
-) -> Summary | None:
-    """As `summarize_batch` (kernel_functions.py), of a batch in memory. None: `read_rows` finds the
-    same, or the error."""
-    view, end = records.view, header.position + header.size
-    if view is None or end > len(view):
+    batch: Buffer, *, record_size_max: int | None = None
+) -> tuple[BatchHeader, Summary] | None:
+    """The header of a v2 batch in memory, and the result of `summarize_batch`
+    (kernel_functions.py), which has compared the checksum. None: reading the header and the rows
+    finds the same, or the error. It is None for bytes after the batch."""
+    found = summarize_batch(batch, 0, len(batch), body_size_max(record_size_max))
+    if found is None:
         return None
-    return summarize_batch(view, header.position, end, body_size_max(record_size_max))
+    fields = found[0]
+    codec = CODECS[fields[ATTRIBUTES] & CODEC_MASK]
+    return tuple.__new__(BatchHeader, (*fields, codec)), found  # as BatchHeader.parse does
 
 
 def _read(records: Records, verify: bool, record_size_max: int | None) -> Iterator[list[Record]]:

@@ -1,4 +1,4 @@
-"""The summary of a batch: what its rows say, or nothing."""
+"""The summary of a batch: its header and what its rows say, or nothing."""
 
 from types import ModuleType
 from typing import Any, Final
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from records import Codec, MemoryRecords, Record, TimestampType, build, reference
 from records.batches.columns import AT, FIELDS
 from records.batches.reader import read_rows, summarize
+from records.crc32c import crc32c
 from records.errors import CorruptRecordsError
 from records.files.source import Records
-from records.formats import V2
-from tests.damage import damaged
+from records.formats import ATTRIBUTES_AT_BATCH, V2
+from tests.damage import damaged, repaired
 from tests.strategies import SMALL_CONTENTS, Segment, segments
 
 from .examples import batch, message, record
@@ -25,15 +26,12 @@ TWO_RECORDS: Final = batch(record(0), record(1))
 
 
 def said_by_rows(records: Records, header: Any) -> tuple[int, bool, int, int, int] | None:
-    """None: there are no records, or they are damaged."""
+    """None: there are no records."""
     columns: dict[str, list[int]] = {"offset": [], "timestamp": [], "key_size": []}
-    try:
-        for rows in read_rows(records, header):
-            with memoryview(rows).cast("q") as fields:
-                for name, column in columns.items():
-                    column += fields[AT[name] :: FIELDS].tolist()
-    except CorruptRecordsError:
-        return None
+    for rows in read_rows(records, header):
+        with memoryview(rows).cast("q") as fields:
+            for name, column in columns.items():
+                column += fields[AT[name] :: FIELDS].tolist()
     offsets, times, key_sizes = columns.values()
     if not offsets:
         return None
@@ -47,14 +45,17 @@ def test_a_batch_is_summarized_as_its_rows_are(segment: Segment, data: st.DataOb
     if log and data.draw(st.booleans()):
         at = data.draw(st.integers(0, len(log) - 1))
         log[at] ^= data.draw(st.integers(1, 255))
-    records = MemoryRecords(bytes(log))
+    records = MemoryRecords(repaired(log) if data.draw(st.booleans()) else bytes(log))
     try:
         for header in records.batches():
-            if header.magic != V2:
-                assert summarize(records, header) is None
+            at = header.position
+            found = summarize(records.view[at : at + header.size])
+            if found is None:
                 continue
-            found = summarize(records, header)
-            assert found in (None, said_by_rows(records, header))
+            assert found[0].at(at) == header
+            assert found[1][1:] == said_by_rows(records, header)
+            covered = records.view[at + ATTRIBUTES_AT_BATCH : at + header.size]
+            assert header.crc == crc32c(covered)
     except CorruptRecordsError:
         pass
 
@@ -64,9 +65,11 @@ def test_a_batch_is_summarized_as_its_rows_are(segment: Segment, data: st.DataOb
 def test_ordinary_batches_are_summarized(native: ModuleType, codec: Codec, count: int) -> None:
     made = [Record(n, n % 7 - 1, CREATE, b"k" if n % 3 else None, b"v" * 9) for n in range(count)]
     log = build(made, magic=V2, codec=codec)
-    found = native.summarize_batch(b"<" + log + b">", 1, 1 + len(log), SIZE_MAX)
+    fields, *found = native.summarize_batch(b"<" + log + b">", 1, 1 + len(log), SIZE_MAX)
     keyless = sum(one.key is None for one in made)
-    assert found == (count, True, -1, max(one.timestamp for one in made), keyless)
+    (header,) = MemoryRecords(log).batches()
+    assert (*fields, codec) == header
+    assert tuple(found) == (count, True, -1, max(one.timestamp for one in made), keyless)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
@@ -74,7 +77,7 @@ def test_offsets_rise_by_one_from_the_base_offset_on(native: ModuleType, codec: 
     for offsets, are_consecutive in ((range(9), True), ([0, 1, 3], False), ([1, 2], False)):
         made = [Record(offset, 5) for offset in offsets]
         log = build(made, magic=V2, codec=codec, base_offset=0)
-        assert native.summarize_batch(log, 0, len(log), SIZE_MAX) == (
+        assert native.summarize_batch(log, 0, len(log), SIZE_MAX)[1:] == (
             len(made),
             are_consecutive,
             5,
@@ -99,6 +102,7 @@ def test_offsets_rise_by_one_from_the_base_offset_on(native: ModuleType, codec: 
         damaged(TWO_RECORDS, field="records_count", to=-1),
         damaged(TWO_RECORDS, field="records_count", to=2**31 - 1),
         damaged(TWO_RECORDS, field="attributes", to=7),
+        damaged(TWO_RECORDS, field="crc", to=1),
     ],
 )
 def test_anything_but_one_good_batch_is_left_to_the_caller(

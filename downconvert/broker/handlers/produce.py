@@ -22,12 +22,17 @@ from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.requests import Request
 from downconvert.protocol.schemas import Message
-from downconvert.serving.appending import Appended, needs_rewriting, prepare_in_turns
+from downconvert.serving.appending import (
+    Appended,
+    needs_rewriting,
+    prepare_in_turns,
+    prepare_ordinary,
+)
 from downconvert.serving.record_checks import RefusedRecordsError
 from downconvert.storage import StorageError
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.files.source import read_headers
-from records.formats import NO_TIMESTAMP, V2, Codec
+from records.formats import ATTRIBUTES_AT_BATCH, NO_TIMESTAMP, TRANSACTIONAL, V2, Codec
 
 NO_ACKS, LEADER, ALL = 0, 1, -1  # acks
 BATCHES_VERSION: Final = 3  # from this version on, a partition has one v2 batch in a request
@@ -36,9 +41,10 @@ ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
 PARTITIONS_A_TURN: Final = 64  # some milliseconds
-# Records, the headers of their whole batches, the damage after these, if any, and whether the first
-# batch is transactional.
-Received: TypeAlias = tuple[MemoryRecords, list[BatchHeader], CorruptRecordsError | None, bool]
+# The byte of a v2 batch with the attribute TRANSACTIONAL.
+FLAGS_AT: Final = ATTRIBUTES_AT_BATCH + 1
+# Records, the headers of their whole batches, and the damage after these, if any.
+Received: TypeAlias = tuple[MemoryRecords, list[BatchHeader], CorruptRecordsError | None]
 # The highest value that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
 # Errors that Kafka answers without the log's start offset.
@@ -108,22 +114,24 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 def _append(broker: BrokerState, exchange: Exchange, now: float) -> Generator[None, None, None]:
     """Appends all records, and answers as acks requests."""
     body = exchange.request.body
-    received: list[tuple[Message, Message, Received]] = []
-    lacks_id = False
+    lacks_id, count = False, 0
+    if body.transactional_id is None:
+        for topic in body.topic_data:
+            for one in topic.partition_data:
+                if count and not count % PARTITIONS_A_TURN:
+                    yield
+                count += 1
+                records = one.records
+                if records and len(records) > FLAGS_AT and records[FLAGS_AT] & TRANSACTIONAL:
+                    headers = _received(one)[1]
+                    lacks_id = lacks_id or (bool(headers) and headers[0].is_transactional)
+    produced: list[_Produced] = []
     for topic in body.topic_data:
         for one in topic.partition_data:
-            if received and not len(received) % PARTITIONS_A_TURN:
+            if produced and not len(produced) % PARTITIONS_A_TURN:
                 yield
-            found = _received(one)
-            received.append((topic, one, found))
-            if body.transactional_id is None and found[-1]:
-                lacks_id = True
-    produced: list[_Produced] = []
-    for topic, one, found in received:
-        if produced and not len(produced) % PARTITIONS_A_TURN:
-            yield
-        outcome = yield from _produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id)
-        produced.append(outcome)
+            outcome = yield from _produce(broker, exchange, topic, one, now, lacks_id=lacks_id)
+            produced.append(outcome)
     if body.acks == NO_ACKS:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
@@ -146,7 +154,6 @@ def _produce(
     topic: Message,
     one: Message,
     now: float,
-    received: Received,
     *,
     lacks_id: bool,
 ) -> Generator[None, None, _Produced]:
@@ -161,28 +168,35 @@ def _produce(
         if lacks_id:  # checked first, for all partitions [KafkaApis]
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
-        records, headers, damage, is_transactional = received
-        _check_version(headers, damage, version)
+        config = found.append_config
+        prepared = prepare_ordinary(one.records or b"", config, now_ms)
+        if prepared is None:
+            records, headers, damage = _received(one)
+            _check_version(headers, damage, version)
+        else:
+            headers = prepared.batches
+            if version < ZSTD_VERSION:
+                _check_version(headers, None, version)
         if acks not in (NO_ACKS, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
         check: CheckBatch | None = None
-        if is_transactional:  # checked before the records [ReplicaManager]
+        if headers and headers[0].is_transactional:  # checked before the records [ReplicaManager]
             check = partial(_check_batch, broker, exchange.request, partition)
             partition.verify(headers[0], check)
-        config = found.append_config
         isr_min = config.min_insync_replicas
         if acks == ALL and partition.is_under_min_isr(isr_min):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        started = perf_counter()  # for the metrics only
-        prepared = yield from prepare_in_turns(
-            records, records.batches() if damage else headers, config, now_ms
-        )
-        if prepared is not None:
-            if prepared.is_converted:
+        if prepared is None:
+            started = perf_counter()  # for the metrics only
+            prepared = yield from prepare_in_turns(
+                records, records.batches() if damage else headers, config, now_ms
+            )
+            if prepared is not None and prepared.is_converted:
                 seconds = perf_counter() - started
                 count, size = prepared.records_count, len(prepared.data)
                 broker.metrics.produced(found.name, count, seconds, size)
+        if prepared is not None:
             leader_epoch = partition.leader_epoch
             appended = partition.append(prepared, now, now_ms, check)
             produced.written = Written(partition, leader_epoch, appended, isr_min)
@@ -225,14 +239,14 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
 
 
 def _received(one: Message) -> Received:
-    """Reads the headers of the batches for one partition."""
+    """Reads the headers of the batches for one partition, as far as they are undamaged."""
     records, damage = MemoryRecords(one.records or b""), None
     headers: list[BatchHeader] = []
     try:
         headers.extend(read_headers(records))
     except CorruptRecordsError as error:
         damage = error
-    return records, headers, damage, bool(headers) and headers[0].is_transactional
+    return records, headers, damage
 
 
 def _first_batch(one: Message) -> BatchHeader | None:

@@ -10,14 +10,20 @@ use std::cell::Cell;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::arguments::{Index, RowsAndSource, guarded, part};
 use super::buffers::Buffer;
 use super::record::{self, Headers, Record};
 use crate::crc32;
+use crate::header::Header;
 use crate::item::TIMESTAMP_TYPE_NONE;
-use crate::layout::{CRC_AT_LEGACY, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, SIZE_FIELD_SIZE, V0, V2};
+use crate::layout::{
+    ATTRIBUTES_AT_BATCH, BASE_SEQUENCE_AT, BATCH_HEADER_SIZE, CRC_AT_BATCH, CRC_AT_LEGACY,
+    LEADER_EPOCH_AT, MAGIC_AT, PREFIX_SIZE, PRODUCER_EPOCH_AT, PRODUCER_ID_AT, ROW_SIZE,
+    SIZE_FIELD_SIZE, V0, V2,
+};
+use crate::message::{bytes_at, prefix};
 use crate::read::{self, Entry, RECORDS_ENOUGH, Rows, Wanted};
 use crate::rows::{self, Refusal};
 use crate::sink::Summary;
@@ -86,26 +92,27 @@ pub fn read_entries<'py>(
     Ok((PyList::new(py, made)?, consumed))
 }
 
-/// The number of records, whether their offsets rise by one, the lowest and the highest timestamp,
-/// and the number of records without a key.
-type Facts = (u64, bool, i64, i64, u64);
+/// The fields of the batch's header, the number of records, whether their offsets rise by one, the
+/// lowest and the highest timestamp, and the number of records without a key.
+type Facts<'py> = (Bound<'py, PyTuple>, u64, bool, i64, i64, u64);
 
-/// The facts about the records of a v2 batch. None: the batch is left to the caller.
+/// The header of a v2 batch, and the facts about its records. None: the batch is left to the
+/// caller.
 #[pyfunction]
-pub fn summarize_batch(
-    py: Python<'_>,
+pub fn summarize_batch<'py>(
+    py: Python<'py>,
     source: &Bound<'_, PyAny>,
     start: Index,
     end: Index,
     size_max: Index,
-) -> PyResult<Option<Facts>> {
+) -> PyResult<Option<Facts<'py>>> {
     let mut buffer = Buffer::default();
     let entry = part(buffer.read(source)?, start, end)?;
     if read::first_entry(entry).is_none_or(|first| first.len() < entry.len()) {
         return Ok(None);
     }
     let wanted =
-        Wanted { verify: false, control: true, transactional: true, body_size_max: size_max.0 };
+        Wanted { verify: true, control: true, transactional: true, body_size_max: size_max.0 };
     let mut reading = READING.take();
     let body = &mut reading.body;
     let summarized = if entry.len() < LOCKED_SIZE_MAX {
@@ -115,8 +122,12 @@ pub fn summarize_batch(
     };
     trim(body);
     READING.set(reading);
-    Ok(summarized
-        .map(|found| (found.count, found.is_dense, found.oldest, found.newest, found.without_key)))
+    let (Some(found), Some(head)) = (summarized, entry.first_chunk()) else {
+        return Ok(None);
+    };
+    let fields = PyTuple::new(py, batch_header(head))?;
+    let Summary { count, is_dense, oldest, newest, without_key, .. } = found;
+    Ok(Some((fields, count, is_dense, oldest, newest, without_key)))
 }
 
 /// None: the entry is not an ordinary v2 batch, or has no records.
@@ -127,6 +138,28 @@ fn summarized(entry: &[u8], wanted: &Wanted, body: &mut Vec<u8>) -> Option<Summa
     let mut summary = Summary::new(i64::from_be_bytes(*entry.first_chunk()?));
     read::read(entry, wanted, body, &mut summary)?;
     (summary.count > 0).then_some(summary)
+}
+
+/// The fields of `BatchHeader` (records/batch.py) for a batch at position 0, without its codec.
+fn batch_header(head: &[u8; BATCH_HEADER_SIZE]) -> [i64; 14] {
+    let (base_offset, size) = prefix(head);
+    let header = Header::parse(head);
+    [
+        0,
+        i64::from(head[MAGIC_AT]),
+        PREFIX_SIZE as i64 + i64::from(size),
+        base_offset,
+        i64::from(header.last_offset_delta),
+        i64::from(i32::from_be_bytes(bytes_at::<LEADER_EPOCH_AT, _, _>(head))),
+        i64::from(u32::from_be_bytes(bytes_at::<CRC_AT_BATCH, _, _>(head))),
+        i64::from(i16::from_be_bytes(bytes_at::<{ ATTRIBUTES_AT_BATCH - 1 }, _, _>(head))),
+        header.base_timestamp,
+        header.max_timestamp,
+        i64::from_be_bytes(bytes_at::<PRODUCER_ID_AT, _, _>(head)),
+        i64::from(i16::from_be_bytes(bytes_at::<PRODUCER_EPOCH_AT, _, _>(head))),
+        i64::from(i32::from_be_bytes(bytes_at::<BASE_SEQUENCE_AT, _, _>(head))),
+        i64::from(header.records_count),
+    ]
 }
 
 /// Records of a v2 batch, or messages of a log.

@@ -11,7 +11,7 @@ from downconvert import ConversionPolicy, LazyRecodedRecords
 from downconvert.broker.fetch.contribution import Reading
 from downconvert.broker.fetch.reading_converted import read_converted
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.appending import prepare_in_turns
+from downconvert.serving.appending import prepare_ordinary
 from records import Codec
 from records.formats import V1, V2
 from records.units import KiB
@@ -131,9 +131,9 @@ def test_records_are_recompressed_in_threads_without_other_clients(
 
     def prepared(*args: Any, **more: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return prepare_in_turns(*args, **more)
+        return prepare_ordinary(*args, **more)
 
-    monkeypatch.setattr("downconvert.broker.handlers.produce.prepare_in_turns", prepared)
+    monkeypatch.setattr("downconvert.broker.handlers.produce.prepare_ordinary", prepared)
     with writable_broker(tmp_path, TOPIC) as broker:
         broker.topics.configure(TOPIC, own)
         magic = V2 if version > 2 else V1

@@ -54,18 +54,16 @@ from .up_conversion import (
     rewrite_as_stream,
 )
 
-OFFSET: Final = Struct(">q")
-EPOCH: Final = Struct(">i")
+PLACE: Final = Struct(PREFIX.format + "i")  # offset, size, leader epoch of a v2 batch
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
-EPOCH_AT: Final = PREFIX.size
 MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, base timestamp
 OFFSETS, TIMESTAMPS, KEY_SIZES, VALUE_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size", "value_size")
 )
 TURN_SIZE: Final = 2 * MiB  # bytes of keys and values that are checked in one turn
 EXPANDING: Final = Lock()  # held while a request that expands to much is rewritten
-assert EPOCH_AT + EPOCH.size == MAGIC_AT
+assert PLACE.size == MAGIC_AT
 
 
 class Appended(NamedTuple):
@@ -109,13 +107,14 @@ class Prepared:
             return self.rewritten.build(base_offset), None
         placed = []
         for header in self.batches:
-            offset = base_offset + header.base_offset
-            OFFSET.pack_into(self.data, header.position, offset)
+            offset, size = base_offset + header.base_offset, header.size - PREFIX.size
+            epoch = header.leader_epoch
             if header.magic == V2:
-                EPOCH.pack_into(self.data, header.position + EPOCH_AT, leader_epoch)
-                placed.append(header.placed(offset, leader_epoch))
+                epoch = leader_epoch
+                PLACE.pack_into(self.data, header.position, offset, size, epoch)
             else:
-                placed.append(header.placed(offset, header.leader_epoch))
+                PREFIX.pack_into(self.data, header.position, offset, size)
+            placed.append(header.placed(offset, epoch))
         return self.data, placed
 
 

@@ -40,6 +40,7 @@ ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
+NOT_APPENDED: Final = Appended(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP)
 PARTITIONS_A_TURN: Final = 64  # some milliseconds
 # The byte of a v2 batch with the attribute TRANSACTIONAL.
 FLAGS_AT: Final = ATTRIBUTES_AT_BATCH + 1
@@ -95,7 +96,8 @@ class _Produced:
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
     records: tuple[tuple[int, str], ...] = ()  # refused records: index, reason
-    written: Written | None = None
+    appended: Appended | None = None
+    written: Written | None = None  # with acks all
     start_offset: int = NO_OFFSET
 
     def refuse(self, error: ApiError) -> None:
@@ -175,7 +177,7 @@ def _produce(
             _check_version(headers, damage, version)
         else:
             headers = prepared.batches
-            if version < ZSTD_VERSION:
+            if version < ZSTD_VERSION and headers[0].codec is Codec.ZSTD:
                 _check_version(headers, None, version)
         if acks not in (NO_ACKS, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
@@ -198,8 +200,9 @@ def _produce(
                 broker.metrics.produced(found.name, count, seconds, size)
         if prepared is not None:
             leader_epoch = partition.leader_epoch
-            appended = partition.append(prepared, now, now_ms, check)
-            produced.written = Written(partition, leader_epoch, appended, isr_min)
+            appended = produced.appended = partition.append(prepared, now, now_ms, check)
+            if acks == ALL:
+                produced.written = Written(partition, leader_epoch, appended, isr_min)
             broker.purgatory.notify(partition.key)
     except ApiError as error:
         produced.refuse(error)
@@ -319,24 +322,23 @@ def _response(produced: list[_Produced]) -> Message:
     asked: Message | None = None
     for one in produced:
         if one.topic is not asked:
-            asked = one.topic
+            asked, partitions = one.topic, []
             name, topic_id = asked.name, asked.topic_id
-            topics.append(Message(name=name, topic_id=topic_id, partition_responses=[]))
-        topics[-1].partition_responses.append(_partition(one))
+            topics.append(Message(name=name, topic_id=topic_id, partition_responses=partitions))
+        partitions.append(_partition(one))
     return Message(responses=topics)
 
 
 def _partition(one: _Produced) -> Message:
+    base_offset, _, append_time = one.appended or NOT_APPENDED
     found = Message(
         index=one.index,
         error_code=one.code,
-        base_offset=NO_OFFSET,
-        log_append_time_ms=NO_TIMESTAMP,
+        base_offset=base_offset,
+        log_append_time_ms=append_time,
         log_start_offset=one.start_offset,
         error_message=one.message,
     )
-    if one.written is not None:
-        found.base_offset, _, found.log_append_time_ms = one.written.appended
     if one.records:
         found.record_errors = [
             Message(batch_index=index, batch_index_error_message=reason)

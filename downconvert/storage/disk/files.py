@@ -91,10 +91,10 @@ class DiskFile:
         return self._fd
 
     def write_at(self, data: Buffer, position: int) -> None:
-        written = 0
         try:
+            written = os.pwrite(self._fd, data, position)
             while written < len(data):
-                rest = memoryview(data)[written:] if written else data
+                rest = memoryview(data)[written:]
                 written += os.pwrite(self._fd, rest, position + written)
         except OSError as error:
             _refuse_if_full(error, self.path)

@@ -6,6 +6,7 @@ Kafka, compressed data is not read."""
 from collections.abc import Sequence
 
 from downconvert.storage.indexes.offset_index import RELATIVE_MAX
+from downconvert.storage.names import OFFSET_MAX
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.checksum import verify_checksum
 from records.formats import V2, Codec
@@ -26,8 +27,9 @@ def check_appended(
             verify_checksum(records, header)
     end, consumed = end_offset, 0
     for header in headers:
-        last_offset = header.last_offset
-        if header.base_offset < end or last_offset < header.base_offset:
+        base_offset = header.base_offset
+        last_offset = base_offset + header.last_offset_delta
+        if not end <= base_offset <= last_offset <= OFFSET_MAX:
             raise CorruptRecordsError("offset is below the end of the log", header.position)
         end = last_offset + 1
         consumed += header.size

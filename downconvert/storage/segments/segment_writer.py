@@ -156,18 +156,19 @@ class SegmentWriter:
     ) -> bool:
         """Whether the segment must be rolled before these batches of `size` bytes are appended.
         `following`: the offset after them."""
-        if not self.position:
+        position = self.position
+        if not position:
             return False
         if not self._has_timestamps:
             self._read_timestamps()
-        if self.position + size > self.config.segment_bytes or self._indexes.is_full:
+        if position + size > self.config.segment_bytes or self._indexes.is_full:
             return True
         if following - 1 - self.segment.base_offset > RELATIVE_MAX:
             return True
         # Records without timestamps are as old as their segment.
-        newest, oldest = now, self._created
-        if self._first_timestamp is not None and self._first_timestamp >= 0:
-            newest, oldest = NO_TIMESTAMP, self._first_timestamp
+        newest, oldest, first = now, self._created, self._first_timestamp
+        if first is not None and first >= 0:
+            newest, oldest = NO_TIMESTAMP, first
             for header in headers:
                 if header.max_timestamp > newest:
                     newest = header.max_timestamp
@@ -197,12 +198,12 @@ class SegmentWriter:
         the offset after them.
 
         DiskFullError, or any other OSError: the segment is unchanged."""
-        position, next_offset = self.position, self.next_offset
-        base_offset, last_offset = self.segment.base_offset, following - 1
-        ends = (last_offset,) if len(headers) == 1 else (headers[0].last_offset, last_offset)
-        for offset in ends:
-            if not 0 <= offset - base_offset <= RELATIVE_MAX:
-                raise OffsetOverflowError(offset, base_offset, str(self.segment.path()))
+        position, segment, last_offset = self.position, self.segment, following - 1
+        base_offset = segment.base_offset
+        lowest = last_offset if len(headers) == 1 else headers[0].last_offset
+        if lowest < base_offset or last_offset - base_offset > RELATIVE_MAX:
+            offset = lowest if lowest < base_offset else last_offset
+            raise OffsetOverflowError(offset, base_offset, str(segment.path()))
         if not self._has_timestamps:
             self._read_timestamps()
         log = self.log or self._open_log()
@@ -214,15 +215,15 @@ class SegmentWriter:
             for entry in aborted:
                 self._transactions.append(entry)
         except (OSError, StorageError):
-            self._cut(position, next_offset)
+            self._cut(position, self.next_offset)
             raise
-        self.position += len(data)
+        self.position = position + len(data)
         self.next_offset = following
         if self._first_timestamp is None:
             self._first_timestamp = headers[0].max_timestamp
         if self._created is None:
             self._created = now
-        if not self.segment.open_files.written.has_room:
+        if not segment.open_files.written.has_room:
             self.release()
 
     def truncate_to(self, offset: int) -> None:

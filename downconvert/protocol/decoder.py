@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from itertools import groupby
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -37,6 +36,7 @@ NUMBERS: Final = {
     "int64": Struct(">q"),
     "float64": Struct(">d"),
 }
+LENGTHS: Final = {"string": "int16", "bytes": "int32", "records": "int32"}  # unless compact
 UUID_SIZE: Final = 16
 # Elements of all arrays of a request, and its tagged fields. A fetch may name 200,000 partitions,
 # the limit of all sessions together, in up to 50,000 topics.
@@ -108,24 +108,45 @@ def _structure(code: Source, fields: tuple[Field, ...], version: int, flexible: 
     here = [field for field in fields if version in field.versions]
     variables = {field.name: code.constant(field.default) for field in fields}
     tagged = [field for field in here if version in field.tagged]
-    for is_number, run in groupby((field for field in here if field not in tagged), is_fixed):
-        if is_number:
-            variables |= _numbers(code, list(run))
-        else:
-            variables |= {field.name: _field(code, field, version, flexible) for field in run}
+    numbers: list[Field] = []
+    for field in (field for field in here if field not in tagged):
+        if is_fixed(field):
+            numbers.append(field)
+            continue
+        length = _fixed_length(field, flexible)
+        read, size = _numbers(code, numbers, length)
+        variables |= read
+        variables[field.name] = _field(code, field, version, flexible, size)
+        numbers = []
+    variables |= _numbers(code, numbers)[0]
     if flexible:
         variables |= _tags(code, tagged, version)
-    values = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
+    values = ", ".join(f"{name}={variable}" for name, variable in variables.items())
     message = code.variable()
-    code.line(f"{message} = {code.constant(Message)}(**{{{values}}})")
+    code.line(f"{message} = {code.constant(Message)}({values})")
     return message
 
 
-def _numbers(code: Source, fields: list[Field]) -> dict[str, str]:
-    """Reads consecutive numbers by one call."""
+def _numbers(
+    code: Source, fields: list[Field], length: str | None = None
+) -> tuple[dict[str, str], str | None]:
+    """Reads consecutive numbers, and the length of the next field if it has this type, by one call.
+    Returns the variables of the numbers by field, and that of the length."""
     variables = {field.name: code.variable() for field in fields}
-    _unpack(code, ", ".join(variables.values()), together(fields))
-    return variables
+    size = None if length is None else code.variable()
+    if fields or size:
+        kind = together(fields).format + (NUMBERS[length].format[1:] if length else "")
+        _unpack(code, ", ".join((*variables.values(), *filter(None, (size,)))), Struct(kind))
+    return variables, size
+
+
+def _fixed_length(field: Field, flexible: bool) -> str | None:
+    """The type of a field's length, if it has one and that is not compact."""
+    if flexible and not field.never_compact:
+        return None
+    if field.is_array:
+        return "int32"
+    return LENGTHS.get(field.type)
 
 
 def _unpack(code: Source, variables: str, kind: Struct) -> None:
@@ -133,13 +154,23 @@ def _unpack(code: Source, variables: str, kind: Struct) -> None:
     code.line(f"at += {kind.size}")
 
 
-def _field(code: Source, field: Field, version: int, flexible: bool) -> str:
+def _field(
+    code: Source, field: Field, version: int, flexible: bool, length: str | None = None
+) -> str:
+    """`length`: the variable with the field's length, if that has been read."""
     if field.is_array:
-        return _array(code, field, version, flexible)
-    return _element(code, field, version, flexible, version in field.nullable)
+        return _array(code, field, version, flexible, length)
+    return _element(code, field, version, flexible, version in field.nullable, length)
 
 
-def _element(code: Source, field: Field, version: int, flexible: bool, nullable: bool) -> str:
+def _element(
+    code: Source,
+    field: Field,
+    version: int,
+    flexible: bool,
+    nullable: bool,
+    length: str | None = None,
+) -> str:
     value = code.variable()
     match field.type:
         case "struct" if not nullable:
@@ -151,8 +182,7 @@ def _element(code: Source, field: Field, version: int, flexible: bool, nullable:
             with code.block("else"):
                 code.line(f"{value} = {_structure(code, field.fields, version, flexible)}")
         case "string" | "bytes" | "records":
-            kind = "int16" if field.type == "string" else "int32"
-            size = _length(code, field, kind, nullable, flexible)
+            size = _length(code, field, LENGTHS[field.type], nullable, flexible, length)
             with _unless_null(code, value, size, nullable):
                 _sized(code, field, value, size)
         case "bool":
@@ -201,9 +231,14 @@ def _check(code: Source, size: str) -> None:
         code.line(f"raise {code.constant(malformed.too_few)}({size}, end, at)")
 
 
-def _length(code: Source, field: Field, kind: str, nullable: bool, flexible: bool) -> str:
-    """Reads a length. -1 for null. `kind`: its type if it is not compact."""
-    if flexible and not field.never_compact:
+def _length(
+    code: Source, field: Field, kind: str, nullable: bool, flexible: bool, read: str | None = None
+) -> str:
+    """Reads a length. -1 for null. `kind`: its type if it is not compact. `read`: the variable with
+    the length, if it has been read."""
+    if read is not None:
+        length = read
+    elif flexible and not field.never_compact:
         is_text = kind == "int16"
         length = _uvarint(code, partial(_long_text, field.name) if is_text else _long_uvarint)
         code.line(f"{length} -= 1")
@@ -224,10 +259,10 @@ def _uvarint(code: Source, read_long: ReadLong | None = None) -> str:
     return number
 
 
-def _array(code: Source, field: Field, version: int, flexible: bool) -> str:
+def _array(code: Source, field: Field, version: int, flexible: bool, length: str | None) -> str:
     values = code.variable()
     nullable = version in field.nullable
-    count = _length(code, field, "int32", nullable, flexible)
+    count = _length(code, field, "int32", nullable, flexible, length)
     with _unless_null(code, values, count, nullable):
         with code.block(f"if {count} > end - at"):  # each element takes at least one byte
             code.line(

@@ -2,7 +2,7 @@
 
 All decisions that depend on the definition are made during generation, as dataclasses do for
 `__init__`. So the generated code needs no call for each field. Nothing that a client sends becomes
-code: names come from the definitions, and are quoted.
+code: names come from the definitions.
 
 Not here: the generated functions (decoder.py, encoder.py, error_codes.py)."""
 

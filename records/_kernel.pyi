@@ -9,6 +9,7 @@ ArrowColumns: type[kernel_functions.ArrowColumns]
 encode: kernel_functions.Encode
 crc32: kernel_functions.Crc32
 file_stamps: kernel_functions.FileStamps
+keyed_batch: kernel_functions.KeyedBatch
 make_records: kernel_functions.MakeRecords
 make_inner_records: kernel_functions.MakeInnerRecords
 read_entries: kernel_functions.ReadEntries

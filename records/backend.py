@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     encode: kernel_functions.Encode
     crc32: kernel_functions.Crc32
     file_stamps: kernel_functions.FileStamps
+    keyed_batch: kernel_functions.KeyedBatch
     make_records: kernel_functions.MakeRecords
     make_inner_records: kernel_functions.MakeInnerRecords
     read_entries: kernel_functions.ReadEntries
@@ -28,6 +29,7 @@ elif NAME == NATIVE:
         crc32,
         encode,
         file_stamps,
+        keyed_batch,
         make_inner_records,
         make_records,
         read_entries,
@@ -40,6 +42,7 @@ else:
         crc32,
         encode,
         file_stamps,
+        keyed_batch,
         make_inner_records,
         make_records,
         read_entries,
@@ -56,6 +59,7 @@ __all__ = [
     "crc32",
     "encode",
     "file_stamps",
+    "keyed_batch",
     "make_inner_records",
     "make_records",
     "read_entries",

@@ -6,6 +6,7 @@ rules of kernel.py. *file_stamps* reads file metadata without opening files.
 
 Not here: those rules, outcomes and rows (kernel.py)."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from .kernel import Buffer, Progress
@@ -95,6 +96,22 @@ class SummarizeBatch(Protocol):
     source."""
 
     def __call__(self, source: Buffer, start: int, end: int, size_max: int) -> Summary | None: ...
+
+
+class KeyedBatch(Protocol):
+    """A v2 batch of keys and values, with offsets from 0 on, without leader epoch, headers and
+    sequence numbers. All records have the timestamp `time`, in milliseconds. `producer`: the id and
+    the epoch of the producer of the transaction.
+
+    Also returns the fields of the batch's header, as `summarize_batch` does. ValueError: there are
+    no pairs, or the batch has more bytes than its size field can state."""
+
+    def __call__(
+        self,
+        pairs: Iterable[tuple[bytes | None, bytes | None]],
+        time: int,
+        producer: tuple[int, int] | None,
+    ) -> tuple[bytearray, tuple[int, ...]]: ...
 
 
 class MakeRecords(Protocol):

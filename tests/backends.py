@@ -18,6 +18,7 @@ KERNEL: Final = (
     "Transcoder",
     "encode",
     "crc32",
+    "keyed_batch",
     "make_records",
     "read_entries",
     "summarize_batch",

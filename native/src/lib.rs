@@ -22,6 +22,8 @@ mod encode;
 mod fast_path;
 mod header;
 mod item;
+#[cfg(any(feature = "python", test))]
+mod keyed;
 mod layout;
 mod log_window;
 mod message;

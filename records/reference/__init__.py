@@ -13,6 +13,7 @@ differ, read the rules, then this, then the native one.
 - advance.py: from a file to a target
 - sources.py: a file's bytes, by their position
 - encode.py: rows to bytes of records
+- keyed.py: keys and values to a batch
 - stamps.py: metadata of files
 - rows.py, making.py, gathering.py: rows to records, and to columns"""
 
@@ -22,6 +23,7 @@ from records.kernel import Buffer
 
 from .encode import encode
 from .gathering import ArrowColumns
+from .keyed import keyed_batch
 from .making import make_inner_records, make_records, read_entries, summarize_batch
 from .stamps import file_stamps
 from .transcoder import Transcoder
@@ -32,6 +34,7 @@ __all__ = [
     "crc32",
     "encode",
     "file_stamps",
+    "keyed_batch",
     "make_inner_records",
     "make_records",
     "read_entries",

@@ -9,6 +9,7 @@ mod buffers;
 mod codecs;
 mod descriptors;
 mod isal;
+mod keyed;
 mod record;
 mod records;
 mod transcoder;
@@ -116,6 +117,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::summarize_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(keyed::keyed_batch, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(file_stamps, module)?)?;

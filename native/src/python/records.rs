@@ -141,7 +141,7 @@ fn summarized(entry: &[u8], wanted: &Wanted, body: &mut Vec<u8>) -> Option<Summa
 }
 
 /// The fields of `BatchHeader` (records/batch.py) for a batch at position 0, without its codec.
-fn batch_header(head: &[u8; BATCH_HEADER_SIZE]) -> [i64; 14] {
+pub(super) fn batch_header(head: &[u8; BATCH_HEADER_SIZE]) -> [i64; 14] {
     let (base_offset, size) = prefix(head);
     let header = Header::parse(head);
     [

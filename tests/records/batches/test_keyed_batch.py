@@ -1,5 +1,8 @@
 """A batch of keys and values is the one that the general builder makes."""
 
+from types import ModuleType
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -8,6 +11,7 @@ from records.batches.builder import build
 from records.batches.columns import Columns
 from records.batches.keyed_batch import keyed_batch
 from records.formats import V2
+from tests.records.kernels import KERNELS, each_kernel
 
 DATA = st.none() | st.binary(max_size=300)
 TIMES = st.integers(-1, 2**62)
@@ -34,3 +38,11 @@ def test_a_keyed_batch_equals_that_of_the_general_builder(
     data, header = keyed_batch(iter(pairs), time, producer)
     assert data == expected
     assert header == BatchHeader.parse(data, 0, 0)
+    for kernel in KERNELS:
+        assert kernel.keyed_batch(pairs, time, producer) == (data, header[:-1])
+
+
+@each_kernel
+def test_a_batch_without_records_is_refused(kernel: ModuleType) -> None:
+    with pytest.raises(ValueError, match="no records"):
+        kernel.keyed_batch([], 0, None)

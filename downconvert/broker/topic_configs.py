@@ -34,6 +34,7 @@ from .topic_settings import (
 )
 
 FILE_NAME: Final = "topic-configs.json"
+START: Final = '{"version": 1, "topics": {\n'  # of the file; a line for each topic follows
 CONFIGS_MAX: Final = 1_000  # parsed configurations that are cached
 LEVELS: Final = {
     Codec.GZIP: "compression.gzip.level",
@@ -91,39 +92,48 @@ class TopicConfigs:
         self._is_behind = False  # the disk was full, so the file still has a deleted topic
         self._given = config.topics
         self._lock = Lock()
-        self._kept = _read(self._path)
+        # The lines of the file, by topic. A change encodes one of them, however many there are.
+        self._lines = {topic: _line(topic, own) for topic, own in _read(self._path).items()}
 
     def of(self, topic: str) -> dict[str, str]:
-        return {**self._kept.get(topic, {}), **self._given.get(topic, {})}
+        return {**self.kept(topic), **self._given.get(topic, {})}
 
     def kept(self, topic: str) -> dict[str, str]:
         """The settings from clients, without the operator's."""
-        return dict(self._kept.get(topic, {}))
+        line = self._lines.get(topic)
+        own: dict[str, str] = {} if line is None else json.loads(f"{{{line}}}")[topic]
+        return own
 
     def replace(self, topic: str, own: Mapping[str, str]) -> None:
         """Stores the topic's settings in place of the earlier ones, which may leave it with
         none."""
+        line = _line(topic, own) if own else None
         with self._lock:
-            kept = {name: config for name, config in self._kept.items() if name != topic}
-            if own:
-                kept[topic] = dict(own)
-            if kept != self._kept or self._is_behind:
-                self._write(kept)
+            if line == self._lines.get(topic) and not self._is_behind:
+                return
+            lines = {**self._lines, topic: line or ""}
+            if line is None:
+                del lines[topic]
+            self._write(lines)
 
     def forget(self, topic: str) -> None:
         """Removes a deleted topic's settings. A full disk is no error, because the next change
         writes the file, and creating a topic of that name is such a change."""
         with self._lock:
-            if topic in self._kept:
-                self._kept = {name: own for name, own in self._kept.items() if name != topic}
+            if topic in self._lines:
+                self._lines = {name: line for name, line in self._lines.items() if name != topic}
                 self._is_behind = True
                 with suppress(DiskFullError):
-                    self._write(self._kept)
+                    self._write(self._lines)
 
-    def _write(self, kept: dict[str, dict[str, str]]) -> None:
-        text = json.dumps({"version": 1, "topics": kept}, indent=1, sort_keys=True)
+    def _write(self, lines: dict[str, str]) -> None:
+        text = START + ",\n".join(lines.values()) + "\n}}\n"
         replace_file(self._files, self._path, text.encode())
-        self._kept, self._is_behind = kept, False
+        self._lines, self._is_behind = lines, False
+
+
+def _line(topic: str, own: Mapping[str, str]) -> str:
+    return f"{json.dumps(topic)}: {json.dumps(own, sort_keys=True)}"
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:

@@ -10,6 +10,7 @@ from downconvert.broker.topic_configs import FILE_NAME, TopicConfigs, append_con
 from downconvert.storage import CorruptFileError, DiskFullError
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from records.formats import V0, V1, V2, Codec
+from tests.python_calls import python_calls
 
 
 def test_stored_settings_survive_and_the_operators_have_precedence(
@@ -139,6 +140,33 @@ def test_a_change_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     configs.forget("u")
     for one in (configs, TopicConfigs(tmp_path, BrokerConfig())):
         assert (one.kept("t"), one.kept("u")) == ({"retention.ms": "5"}, {})
+
+
+def test_a_change_encodes_only_the_settings_that_it_changes(tmp_path: Path) -> None:
+    """All others are written again as they were, even if thousands of topics have settings."""
+
+    def calls(count: int) -> int:
+        (directory := tmp_path / str(count)).mkdir()
+        topics = {f"t{n}": {"retention.ms": "5", "segment.ms": "6"} for n in range(count)}
+        (directory / FILE_NAME).write_text(json.dumps({"version": 1, "topics": topics}))
+        configs = TopicConfigs(directory, BrokerConfig())
+        found = python_calls(lambda: configs.replace("t1", {"retention.ms": "7"}))
+        again = TopicConfigs(directory, BrokerConfig())
+        assert {topic: again.kept(topic) for topic in topics} == topics | {"t1": again.kept("t1")}
+        assert again.kept("t1") == {"retention.ms": "7"}
+        return found
+
+    assert calls(300) == calls(3)
+
+
+def test_names_and_values_with_any_characters_are_stored(tmp_path: Path) -> None:
+    own = {"compression.type": "gzip"}
+    name = 't"\\}\n,é'
+    configs = TopicConfigs(tmp_path, BrokerConfig())
+    configs.replace(name, own)
+    configs.replace("u", own)
+    again = TopicConfigs(tmp_path, BrokerConfig())
+    assert configs.kept(name) == again.kept(name) == again.kept("u") == own
 
 
 def test_settings_that_are_given_out_are_copies(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from bench.request_calls import SERVED, Calls, measure
 CALLS_MAX: Final = {
     "Fetch v11 none": 52,
     "Fetch v11 lz4": 52,
-    "Fetch v2 none": 111,
-    "Fetch v2 lz4": 111,
+    "Fetch v2 none": 80,
+    "Fetch v2 lz4": 80,
     "ApiVersions": 31,
     "Metadata": 37,
     "Heartbeat": 40,

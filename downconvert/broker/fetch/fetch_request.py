@@ -24,7 +24,7 @@ class FetchRequest:
     magic: the newest message format that the client reads; None: any. is_follower: whether a
     replica fetches. is_committed: whether the client reads only committed records. wait: seconds.
     context: the partitions of a request without a session. alone: its only partition, if a consumer
-    without a session reads all records of it as they are on disk.
+    without a session reads all records.
 
     Raises ApiError if the isolation level is unknown."""
 
@@ -57,7 +57,7 @@ class FetchRequest:
         if version < SESSIONS_SINCE or (body.session_id, body.session_epoch) == (NO_SESSION, FINAL):
             self.context = Sessionless(list(asked_in(version, body.topics).values()))
         self.alone: Asked | None = None
-        reads_all = self.magic is None and not (self.is_follower or self.is_committed)
+        reads_all = not (self.is_follower or self.is_committed)
         if reads_all and self.context is not None and len(self.context.asked) == 1:
             (self.alone,) = self.context.asked
 

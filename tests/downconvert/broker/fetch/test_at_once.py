@@ -7,22 +7,25 @@ from typing import Any
 
 import pytest
 
+from downconvert import ConversionPolicy
 from downconvert.access.rights import Access
 from downconvert.broker import Broker, Client, Exchange
 from downconvert.broker.fetch import at_once
 from downconvert.broker.fetch.fetch_request import FetchRequest
+from downconvert.broker.operating.metrics import stats_of
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
 from tests.damage import damaged
 from tests.downconvert.broker.asking import begin, sent, someone
-from tests.downconvert.broker.fetching import broker_of, fetched, request
+from tests.downconvert.broker.fetching import broker_of, fetched, records_of, request, whole_records
 from tests.downconvert.storage.logs import batch
 
 from .reading import markers
 
-VERSIONS = range(7, 14)
-USUAL = (10, 11)
+VERSIONS = range(14)
+USUAL = (*range(4), 10, 11)
+SMALL = 100  # bytes of a fetch that ends before the log does
 END = 300
 
 
@@ -51,7 +54,7 @@ def asked(random: Random, broker: Broker) -> Message:
     body = request(
         broker,
         {topic: random.randrange(-1, END + 10)},
-        random.choice((-1, 0, 1, 100, 1000, 100_000)),
+        random.choice((-1, 0, 1, SMALL, 300, 1000, 100_000)),
         min_bytes=random.choice((0, 1, 1, 300, 2000)),
         max_wait_ms=random.choice((0, 100)),
         isolation_level=random.choice((0, 0, 0, 1)),
@@ -69,9 +72,8 @@ def asked(random: Random, broker: Broker) -> Message:
 
 def responses(
     broker: Broker, version: int, body: Message, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> list[tuple[bytes | None, int]]:
-    """What the client gets at once and otherwise: the bytes, or None if it waits, and the number of
-    errors."""
+) -> list[tuple[Any, ...]]:
+    """What the client gets at once and otherwise, and what is noted about it."""
     found = []
     for is_usual in (True, False):
         with monkeypatch.context() as patch:
@@ -79,7 +81,12 @@ def responses(
                 patch.setattr(at_once, "answered", lambda *_: False)
             exchange = begin(broker, ApiKey.Fetch, version, body, client=client)
         bytes_ = sent(exchange) if exchange.is_done else None
-        found.append((bytes_, len(exchange.errors)))
+        converted = [
+            (topic, send.size, [part.records_converted for part in stats_of(send)])
+            for topic, send in exchange.converted
+        ]
+        found.append((bytes_, dict(exchange.errors), converted, client.is_converting))
+        client.is_converting = False
         broker.finished(exchange, 0.0)
     return found
 
@@ -119,8 +126,10 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield made
 
 
-def fetch(broker: Broker, version: int, client: Client | None = None, **fields: Any) -> Exchange:
-    body = request(broker, {"events": 0}, **{"session_epoch": -1} | fields)
+def fetch(
+    broker: Broker, version: int, client: Client | None = None, size: int = SMALL
+) -> Exchange:
+    body = request(broker, {"events": 0}, size, session_epoch=-1)
     return begin(broker, ApiKey.Fetch, version, body, client=client)
 
 
@@ -128,8 +137,55 @@ def fetch(broker: Broker, version: int, client: Client | None = None, **fields: 
 def test_versions_with_the_usual_fields_are_answered_at_once(
     broker: Broker, version: int, usual: list[bool]
 ) -> None:
-    assert len(fetched(fetch(broker, version)).records) == len(batch(0, 1) + batch(2))
-    assert usual == ([version in USUAL] if version >= 7 else [])
+    found = fetched(fetch(broker, version))
+    assert whole_records(found)[0].offset == 0
+    assert usual == [version in USUAL]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_records_at_the_end_of_a_log_are_converted_for_all_who_ask(
+    broker: Broker, version: int, usual: list[bool]
+) -> None:
+    assert len(records_of(fetched(fetch(broker, version, size=1000)))) == 3
+    assert usual == [False]
+
+
+def test_a_large_conversion_is_not_made_at_once(tmp_path: Path, usual: list[bool]) -> None:
+    """It takes long, so other requests have their turns."""
+    one = batch(*range(100), size=700)
+    with broker_of(tmp_path, {"events": {0: [one, batch(100)]}}) as broker:
+        exchange = fetch(broker, 3)
+        while not exchange.is_done:
+            broker.tick(1.0)
+        assert fetched(exchange).records
+        assert exchange.client.is_converting
+    assert usual == [False]
+
+
+def test_a_batch_that_expands_is_not_converted_at_once(tmp_path: Path, usual: list[bool]) -> None:
+    one = batch(*range(10), size=30_000, codec=Codec.LZ4)
+    policy = ConversionPolicy(recode={"lz4": "none"})
+    with broker_of(tmp_path, {"events": {0: [one, batch(10)]}}, policy=policy) as broker:
+        exchange = fetch(broker, 3)
+        assert len(fetched(exchange).records) > 300_000
+        assert exchange.client.is_converting
+    assert usual == [False]
+
+
+def test_a_policy_that_sends_compressed_batches_whole_is_obeyed(
+    tmp_path: Path, usual: list[bool]
+) -> None:
+    """Such a batch is left out if no record of it is asked for."""
+    policy = ConversionPolicy(trim_compressed=False)
+    with broker_of(tmp_path, {"events": {0: [batch(0), batch(1)]}}, policy=policy) as broker:
+        assert records_of(fetched(fetch(broker, 2)))
+    assert usual == [False]
+
+
+def test_a_topic_whose_records_may_not_be_converted(broker: Broker, usual: list[bool]) -> None:
+    broker.topics["events"].may_convert = False
+    assert fetched(fetch(broker, 2)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert usual == [False]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +209,25 @@ def test_a_client_with_rights_to_everything_is_answered_at_once(
 ) -> None:
     assert fetched(fetch(broker, 11, someone(access=Access()))).error_code == 0
     assert usual == [True]
+
+
+@pytest.mark.parametrize("version", [2, 10, 11])
+def test_only_the_leader_answers_clients_that_know_no_followers(
+    broker: Broker, version: int
+) -> None:
+    broker.topics["events"].partitions[0].leader = 5
+    code = ErrorCode.NONE if version == 11 else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetched(fetch(broker, version)).error_code == code
+
+
+def test_the_last_stable_offset_is_that_of_the_oldest_open_transaction(
+    tmp_path: Path, usual: list[bool]
+) -> None:
+    options = {"producer_id": 3, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    batches = [batch(0, 1), batch(2, **options), batch(3)]
+    with broker_of(tmp_path, {"events": {0: batches}}) as broker:
+        found = fetched(fetch(broker, 11))
+    assert (found.last_stable_offset, found.high_watermark, usual) == (2, 4, [True])
 
 
 def test_a_defect_in_reading_is_an_error_of_the_partition(
@@ -199,7 +274,6 @@ def test_a_request_knows_the_partition_of_a_usual_fetch() -> None:
 
     found = alone()
     assert (found.topic, found.index, found.offset) == ("t", 3, 5)  # type: ignore[attr-defined]
-    assert alone(3) is None
     assert alone(replica_id=1) is None
     assert alone(isolation_level=1) is None
     assert alone(session_epoch=0) is None

@@ -94,6 +94,18 @@ def test_gzip_of_several_members_and_one_that_is_cut_off(logs: Path, tmp_path: P
             content(backup.parent)
 
 
+def test_a_folder_named_as_of_tiered_storage_without_its_files_is_no_partition(
+    logs: Path, tmp_path: Path
+) -> None:
+    for folder in (f"orders-0-{'A' * 22}", f"orders-{'A' * 22}/1"):
+        (logs / folder).mkdir(parents=True)
+        (logs / folder / "README").write_text("of another program")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    found = find_partitions([str(tmp_path / "a.tar")])
+    assert [str(log.topic_partition) for log in found] == ["orders-0", "other-1"]
+
+
 def test_a_tar_that_cannot_be_read_is_named(logs: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()

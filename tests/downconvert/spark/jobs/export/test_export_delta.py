@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from downconvert.spark.jobs.export import export_delta
 from downconvert.spark.jobs.export.export_delta import APPLICATION, RECORDS, DeltaTarget
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage import TopicPartition
@@ -113,6 +114,20 @@ def test_after_a_restore_the_restored_version_counts_and_no_later_one(
         assert DeltaTarget(place).read(ANY, ()).ranges[A] == expected
     exported(monkeypatch, source, DeltaTarget(place))
     assert rows(place) == whole(*range(8))
+
+
+def test_the_last_commit_of_an_export_is_found_behind_any_number_of_others(
+    source: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that commit, only the end of each log would be known, and not the gap before it."""
+    exported(monkeypatch, source, DeltaTarget(place))
+    partition(source, batch(8, 9, timestamp=DAY), "a-1", 8)
+    (source / "a-1" / file_name(0, Kind.LOG)).unlink()  # by retention
+    exported(monkeypatch, source, DeltaTarget(place))
+    monkeypatch.setattr(export_delta, "HISTORY", (1, 3, None))
+    for _ in range(6):
+        assert DeltaTarget(place).read(ANY, (A,)).ranges[A] == [(0, 5), (8, 10)]
+        DeltaTable(place).alter.set_table_properties({"delta.appendOnly": "false"})
 
 
 @pytest.mark.parametrize("has_files", [False, True])

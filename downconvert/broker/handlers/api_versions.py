@@ -8,6 +8,7 @@ from typing import Final
 
 from downconvert.access.guard import Offered, offered
 from downconvert.access.rights import Access
+from downconvert.broker.endings import End
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.encoder import encode
@@ -17,11 +18,15 @@ from downconvert.protocol.responses import NAMES
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.protocol.software import is_valid, names_in, software_of
 
+from .sasl import is_under_way
+
 RESPONSES_MAX: Final = 64  # remembered responses: one for each rule and version
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
+    if exchange.client.state and _refused_in_login(exchange, exchange.request.version):
+        return
     if not is_valid(body, exchange.request.version):
         exchange.reply(Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[]))
         return
@@ -39,6 +44,15 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.reply_encoded(response)
 
 
+def _refused_in_login(exchange: Exchange, version: int) -> bool:
+    """Refuses a request in the middle of a login, as Kafka does [SaslServerAuthenticator]. Returns
+    whether it is one."""
+    if is_under_way(exchange.client):
+        exchange.close("ApiVersions in the middle of a login", End.LOGIN)
+        exchange.reply(Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, api_keys=[]), version)
+    return exchange.is_done
+
+
 def _body(access: Access, served: Offered, version: int, *, misreads: bool) -> bytes:
     """The encoded versions that are offered to clients with these rights. misreads: see
     served_to."""
@@ -52,6 +66,8 @@ def _body(access: Access, served: Offered, version: int, *, misreads: bool) -> b
 
 def refuse_version(exchange: Exchange, versions: range) -> None:
     """Answers a request with a version outside of these."""
+    if _refused_in_login(exchange, 0):
+        return
     keys = [_versions(ApiKey.ApiVersions, versions)]
     exchange.reply(Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys), version=0)
 

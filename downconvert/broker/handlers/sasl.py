@@ -40,7 +40,9 @@ def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     identities = broker.guard.identities
     mechanisms = identities.mechanisms
     is_settled = client.proved is not None and client.proved.expires_at is None
-    if not mechanisms or is_settled:
+    if is_under_way(client):
+        exchange.close("SaslHandshake in the middle of a login", End.LOGIN)
+    if not mechanisms or is_settled or is_under_way(client):
         exchange.reply(Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]))
         return
     known = mechanism in mechanisms
@@ -64,6 +66,11 @@ def authenticate(broker: BrokerState, exchange: Exchange, now: float) -> None:
         exchange.reply(Message(error_code=code, error_message=words, auth_bytes=b""))
         return
     _begin(_Attempt(broker, exchange, bytes(exchange.request.body.auth_bytes)), now)
+
+
+def is_under_way(client: Client) -> bool:
+    """Whether this client has chosen a mechanism, and has not logged in with it yet."""
+    return isinstance(client.state.get(STATE), DelayedLogin)
 
 
 def expects_token(client: Client) -> bool:

@@ -156,6 +156,39 @@ def test_a_token_without_a_handshake_is_refused(broker: Broker) -> None:
     assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
+@pytest.mark.parametrize(
+    ("api", "version", "body"),
+    [
+        (ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN")),
+        (ApiKey.ApiVersions, 1, Message()),
+        (ApiKey.ApiVersions, 99, None),
+    ],
+)
+def test_only_a_token_may_follow_a_handshake(
+    broker: Broker, api: ApiKey, version: int, body: Message | None
+) -> None:
+    """As in Kafka [SaslServerAuthenticator]."""
+    client = someone()
+    choose(broker, client, "PLAIN")
+    if body is None:
+        start = api.to_bytes(2) + version.to_bytes(2) + (7).to_bytes(4) + b"\xff\xff"
+        exchange, version = broker.handle(client, memoryview(start + b"\0"), 0.0), 0
+    else:
+        exchange = begin(broker, api, version, body, client=client)
+    assert response_of(exchange, version).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert exchange.close_after_reply
+    assert client.principal is None
+
+
+def test_after_a_login_versions_may_be_asked_again(broker: Broker) -> None:
+    client = someone()
+    choose(broker, client, "PLAIN")
+    assert token(broker, client, plain("alice", PASSWORDS["alice"])).error_code == 0
+    exchange = begin(broker, ApiKey.ApiVersions, 1, Message(), client=client)
+    assert response_of(exchange).error_code == 0
+    assert not exchange.close_after_reply
+
+
 def test_after_a_failed_login_a_token_needs_another_handshake(broker: Broker) -> None:
     client = someone()
     choose(broker, client, "PLAIN")

@@ -5,6 +5,7 @@ definitions.
 docs/differences.md lists the allowed differences with their reasons.
 
     python -m bench.differences --operations 100000 --seed 1
+    python -m bench.differences --operations 10000 --logins
 
 Java and Maven are needed. A failure ends with the command that repeats it."""
 
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager, suppress
 from time import monotonic
 from typing import Final
 
+from tests.downconvert.broker.differences.logins import differing, with_logins
 from tests.downconvert.broker.differences.run import BLOCK, Run
 from tests.downconvert.broker.differences.servers import (
     Servers,
@@ -50,9 +52,14 @@ def main(arguments: Sequence[str]) -> int:
         help="as users with different rights. Kafka has ACLs. rules (the default): serve, or the "
         "gateway, has rules. acls: the cluster behind the gateway has the same ACLs",
     )
+    parser.add_argument(
+        "--logins", action="store_true", help="so many conversations of logins, in place of these"
+    )
     options = parser.parse_args(arguments)
     if options.users == ACLS and options.gateway is None:
         parser.error("--users acls needs --gateway: serve has no ACLs")
+    if options.logins:
+        return _logins(options.operations, options.seed, options.stop_after)
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
     with _servers(options.gateway, options.users) as servers:
@@ -79,6 +86,19 @@ def main(arguments: Sequence[str]) -> int:
         front = f"--gateway {options.gateway} " if options.gateway else ""
         again = f"{front}{users}--operations {BLOCK} --seed {options.seed} --block N"
         print(f"reproduce block N: python -m bench.differences {again}")
+    return 1 if count else 0
+
+
+def _logins(conversations: int, seed: int, stop_after: int) -> int:
+    started, count = monotonic(), 0
+    with with_logins() as addresses:
+        for difference in differing(addresses, seed, conversations):
+            print(difference, flush=True)
+            count += 1
+            if count >= stop_after:
+                break
+    print(f"{conversations:,} logins, seed {seed}, in {monotonic() - started:.0f} s")
+    print(f"{count} differences")
     return 1 if count else 0
 
 

@@ -4,6 +4,8 @@
         ...
     with authorizing(jaas) as (kafka, port):                      # in the clear, with ACLs
         ...
+    with in_the_clear({}) as port:                                # without ACLs
+        ...
 
 Java and Maven are needed, and openssl for TLS."""
 
@@ -82,6 +84,24 @@ def authorizing(
             server.close()
 
 
+@contextmanager
+def in_the_clear(properties: Mapping[str, str], version: str = kafka_server.OLD) -> Iterator[int]:
+    """The port at which USER may log in with SECRET in each way, without TLS."""
+    classpath = kafka_server.prepare(version)
+    with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
+        directory = Path(temporary)
+        options = (*kafka_server.QUICK, *kafka_server.archived(classpath))
+        made = dict(properties)
+        server = kafka_server.KafkaServer(classpath, directory, [directory / "log"], made, options)
+        port = _add_listener(directory, "SASL_PLAINTEXT", _logins())
+        try:
+            server.start()
+            _add_users(server.bootstrap)
+            yield port
+        finally:
+            server.close()
+
+
 def _add_listener(directory: Path, protocol: str, settings: Mapping[str, str]) -> int:
     """Adds a listener to the settings of the one node. Returns its port."""
     (port,) = free_ports(1)
@@ -96,17 +116,21 @@ def _add_listener(directory: Path, protocol: str, settings: Mapping[str, str]) -
 
 
 def _listener(certificate_and_key: Path) -> dict[str, str]:
+    return _logins() | {
+        f"{_OF}ssl.keystore.type": "PEM",
+        f"{_OF}ssl.keystore.location": str(certificate_and_key),
+    }
+
+
+def _logins() -> dict[str, str]:
+    """The settings with which USER may log in in each way."""
     plain = f'{_LOGINS}.plain.PlainLoginModule required user_{USER}="{SECRET}";'
     scram = f"{_LOGINS}.scram.ScramLoginModule required;"
     logins = {
         f"{_OF}{mechanism.lower()}.sasl.jaas.config": plain if mechanism == "PLAIN" else scram
         for mechanism in MECHANISMS
     }
-    return logins | {
-        f"{_OF}ssl.keystore.type": "PEM",
-        f"{_OF}ssl.keystore.location": str(certificate_and_key),
-        f"{_OF}sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    }
+    return logins | {f"{_OF}sasl.enabled.mechanisms": ",".join(MECHANISMS)}
 
 
 def _add_users(bootstrap: str) -> None:

@@ -3,10 +3,12 @@
 More of them: `python -m bench.differences`. Not here: what is done for the comparison
 (differences/), what needs files of other brokers (test_differential.py)."""
 
+from .differences.logins import differing, with_logins
 from .differences.run import Run
 from .differences.servers import side_by_side, with_users
 
 OPERATIONS = 400
+LOGINS = 400
 SEED = 7
 
 
@@ -27,3 +29,9 @@ def test_users_with_different_rights_are_answered_as_kafka_answers_them() -> Non
     assert not found, "\n".join(found[:5])
     assert run.asked.total() == OPERATIONS
     assert run.denied > OPERATIONS // 20
+
+
+def test_any_login_is_answered_as_kafka_answers_it() -> None:
+    with with_logins() as addresses:
+        found = list(differing(addresses, SEED, LOGINS))
+    assert not found, "\n".join(found[:5])

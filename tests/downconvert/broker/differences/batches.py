@@ -31,6 +31,7 @@ ODD_FIELDS: Final = (
     *(("records_count", count) for count in (-1, 0, 1, 2, 5)),
     ("magic", 3),
 )
+CODECS: Final = 0x07  # bits of the attributes: the odd ones are no codec, or no codec of v0
 ODD_MESSAGE_FIELDS: Final = (
     *(("attributes", bits) for bits in (0x04, 0x05, 0x07, 0x08, 0x10, 0x80 - 0x100)),
     *(("offset", offset) for offset in (1, 100, -1)),
@@ -157,7 +158,11 @@ def _odd(random: Random, version: int) -> Rendered:
         return _always("a batch without records", build_empty(base_offset=0, last_offset=2))
     if kind < 0.75:
         field, value = random.choice(ODD_FIELDS if magic == V2 else ODD_MESSAGE_FIELDS)
-        word = DAMAGED if field == "magic" else "with"  # no format has that number
+        is_unreadable = field == "magic"  # no format has that number, and no codec
+        if field == "attributes":
+            is_unreadable = bool(value & CODECS)
+            value |= 0 if is_unreadable else codec
+        word = DAMAGED if is_unreadable else "with"
         return _always(f"{said}, {word} {field} {value}", damaged(made, field=field, to=value))
     return _always(said, made)
 

@@ -11,6 +11,7 @@ GROUPS: Final = (
     *(ApiKey.DescribeGroups, ApiKey.ListGroups, ApiKey.OffsetDelete, ApiKey.DeleteGroups),
     *(ApiKey.LeaveGroup, ApiKey.OffsetCommit, ApiKey.TxnOffsetCommit, ApiKey.JoinGroup),
 )
+LONG: Final = 32_000  # characters of a client id
 COMMITS: Final = (ApiKey.OffsetCommit, ApiKey.OffsetFetch)
 
 
@@ -153,6 +154,40 @@ COORDINATORS: Final = (
             and bool(asked.body.member_id and getattr(asked.body, "group_instance_id", None))
             and (place.around[0]["error_code"], place.around[1]["error_code"]) == (-1, 42)
         ),
+    ),
+    MayDiffer(
+        "JoinGroup with a client id of 32,767 bytes",
+        "-1, UNKNOWN_SERVER_ERROR: the member's id, which begins with it, is too long",
+        "a member's id with the beginning of the client id",
+        "The client id is no reason to refuse the member.",
+        lambda asked, _: (
+            asked.api is ApiKey.JoinGroup and len(asked.envelope.client_id or "") > LONG
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "A group without members whose last offset is in an open transaction, and in a topic that "
+        "is deleted",
+        "exists, Empty, until the transaction ends",
+        "is not there",
+        "It has neither members nor offsets.",
+        lambda asked, place: (
+            asked.api is ApiKey.ListGroups
+            and place.ours is None
+            and isinstance(place.kafka, dict)
+            and place.kafka.get("group_state") == "Empty"
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "OffsetDelete while the members of a group join again",
+        "86, GROUP_SUBSCRIBED_TO_TOPIC, for topics that the generation before read",
+        "86 for topics that its members will read",
+        "A member that joins needs its offsets.",
+        lambda asked, place: (
+            asked.api is ApiKey.OffsetDelete and (place.kafka, place.ours) in ((0, 86), (86, 0))
+        ),
+        keeps_step=False,
     ),
     MayDiffer(
         "A group whose only member was given an id, and has not joined yet, or has just left",

@@ -74,7 +74,7 @@ def _is_marker(batch: tuple[Any, ...]) -> bool:
     return all(len(record) == 2 for record in batch[2])
 
 
-def _names_twice(asked: Operation) -> bool:
+def names_twice(asked: Operation) -> bool:
     """Whether a produce names a partition more than once."""
     counts = Counter(
         (topic.name, topic.topic_id, one.index)
@@ -109,12 +109,17 @@ def _has_negative_count(asked: Operation) -> bool:
 RECORDS: Final = (
     MayDiffer(
         "Produce of damaged records",
-        "2, CORRUPT_MESSAGE, or -1, UNKNOWN_SERVER_ERROR, often for all partitions",
-        "2, CORRUPT_MESSAGE, or 87, INVALID_RECORD, for that partition; others are written",
+        "2, CORRUPT_MESSAGE, 49, INVALID_PRODUCER_ID_MAPPING, or -1, UNKNOWN_SERVER_ERROR, often "
+        "for all partitions",
+        "2, CORRUPT_MESSAGE, 32, INVALID_TIMESTAMP, or 87, INVALID_RECORD, for that partition; "
+        "others are written",
         "Damage in one partition does not keep others from being written.",
         lambda asked, place: (
             is_damaged(asked)
-            and (place.around[0].get("error_code") in (2, -1) or place.ours in (2, 87))
+            and (
+                place.around[0].get("error_code") in (2, 49, -1)
+                or place.around[1].get("error_code") in (2, 32, 87)
+            )
         ),
         keeps_step=False,
     ),
@@ -131,7 +136,7 @@ RECORDS: Final = (
         "only the last records are written, and answered",
         "all of them, each with a response",
         "No records are lost.",
-        lambda asked, _: asked.api is ApiKey.Produce and _names_twice(asked),
+        lambda asked, _: asked.api is ApiKey.Produce and names_twice(asked),
         keeps_step=False,
     ),
     MayDiffer(
@@ -237,6 +242,18 @@ RECORDS: Final = (
             and getattr(asked.body, "transactional_id", None) is not None
             and place.around[0].get("error_code") == 45
             and place.around[1].get("error_code") == 0
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce in a transaction, of transactional records without a producer id",
+        "written, or the error of the records",
+        "49, INVALID_PRODUCER_ID_MAPPING",
+        "They would be in no transaction.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce
+            and "with attributes" in repr(asked.body)
+            and place.around[1].get("error_code") == 49
         ),
         keeps_step=False,
     ),

@@ -19,6 +19,7 @@ from .gateway_may_differ import GATEWAY_MAY_DIFFER
 from .identities import KAFKA, OURS, SIDES, Identities
 from .may_differ import MAY_DIFFER
 from .operations import Operation, creation, operation
+from .records_may_differ import is_damaged, names_twice
 from .responses import ENDED, Place, differences, learn, plain
 from .servers import MOMENT, PATIENCE, Pair, Servers
 from .values import OWN_TOPICS, Known, Member
@@ -190,6 +191,9 @@ class _Block:
         kafkas, ours = pair.responses()
         if kafkas is None or ours is None:
             pair.reconnect()
+            # Which of its records are written may differ, and no response says so.
+            is_unclear = asked.is_unanswered and (is_damaged(asked) or names_twice(asked))
+            self.run.is_in_step = self.run.is_in_step and not is_unclear
             if kafkas is not ours:
                 ended = [ENDED if one is None else one for one in (kafkas, ours)]
                 if not self.run.may_differ(asked, Place("", ended[0], ended[1], ({}, {}))):

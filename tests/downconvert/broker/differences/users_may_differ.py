@@ -10,7 +10,7 @@ from .difference import MayDiffer
 from .operations import Operation
 from .topics_may_differ import ALTERING
 
-DENIALS: Final = (29, 31, 53)
+DENIALS: Final = (29, 30, 31, 53)
 INVALID: Final = (40, 42)  # settings, requests
 
 
@@ -27,7 +27,7 @@ USERS_MAY_DIFFER: Final = (
         "AlterConfigs, IncrementalAlterConfigs of what the client may not alter, with an error "
         "in it",
         "the error of the request",
-        "29, TOPIC_AUTHORIZATION_FAILED, or 31, CLUSTER_AUTHORIZATION_FAILED",
+        "29, TOPIC_, 30, GROUP_, or 31, CLUSTER_AUTHORIZATION_FAILED",
         "Rights are checked first, for every request.",
         lambda asked, place: (
             asked.api in ALTERING

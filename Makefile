@@ -30,7 +30,7 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit demo-old-client test test-all build lint bench-smoke old-clients judges mutants dist docs clean
+.PHONY: help demo demo-audit demo-old-client test test-all release-check build lint bench-smoke old-clients judges mutants dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -66,6 +66,10 @@ test: build ## run the tests that need Python and cargo only: minutes
 
 test-all: build ## run all tests, also those with Kafka's brokers, Spark and old clients
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m tests.in_parts --at-once 3
+
+release-check: build ## install what is shipped, and run the container image (root, buildah, mmdebstrap)
+	.ci/dist-test
+	REQUIRE_BUILDAH=1 WHEEL=$$(echo dist/*.whl) $(BIN)/python -m pytest -q -m others tests/deploy/test_image.py
 
 build: $(VENV)/dev.$(KERNEL) ## create .venv and build the kernel in it (needs cargo, else there is no kernel)
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'

@@ -32,9 +32,10 @@ NEEDS_KAFKA = "test_kafka_server.py"
 collect_ignore = [] if kafka_server.REQUIRED or not kafka_server.missing() else [NEEDS_KAFKA]
 
 # Tests of others' programs (Kafka's brokers and classes, Spark, clients of ten years) are marked
-# `others`: `make test` leaves them out, `make test-all` and CI do not. Those programs have timeouts
-# of their own, and on a machine that is busy for a moment one gives up: such a test is tried once
-# more, and the run says so; one that fails for a reason fails again.
+# `others`: `make test` leaves them out, `make test-all` and CI do not. CI leaves out those that are
+# marked `more`. Those programs have timeouts of their own, and on a machine that is busy for a
+# moment one gives up: such a test is tried once more, and the run says so; one that fails for a
+# reason fails again.
 OTHERS_PROGRAMS: Final = (
     "clients/test_clients.py",
     "clients/test_login.py",

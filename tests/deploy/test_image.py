@@ -15,6 +15,7 @@ API_VERSIONS = b"\x00\x00\x00\x0e\x00\x12\x00\x00\x00\x00\x00\x07\x00\x04test"  
 
 pytestmark = [
     pytest.mark.others,
+    pytest.mark.more,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(bool(missing()) and not REQUIRED, reason=missing()),
 ]

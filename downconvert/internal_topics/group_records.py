@@ -202,11 +202,17 @@ def _version(cursor: Cursor) -> int:
 
 
 def write_key(key: RecordKey) -> bytes:
+    if key.partition is not None:
+        return write_offset_key(key.group_id, key.partition)
     group_id = key.group_id.encode()
-    if key.partition is None:
-        return KEY_START.pack(GROUP_KEY, len(group_id)) + group_id
-    topic, index = key.partition
-    start, name = KEY_START.pack(OFFSET_KEY, len(group_id)) + group_id, topic.encode()
+    return KEY_START.pack(GROUP_KEY, len(group_id)) + group_id
+
+
+def write_offset_key(group_id: str, partition: Partition) -> bytes:
+    """The key of an offset, as `write_key`."""
+    group, (topic, index) = group_id.encode(), partition
+    name = topic.encode()
+    start = KEY_START.pack(OFFSET_KEY, len(group)) + group
     return start + INT16.pack(len(name)) + name + INT32.pack(index)
 
 

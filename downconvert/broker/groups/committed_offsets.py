@@ -70,18 +70,22 @@ class CommittedOffsets:
     # --- changes
 
     def put(
-        self, key: RecordKey, committed: Committed, position: int, producer: Producer | None = None
+        self,
+        group_id: str,
+        partition: Partition,
+        committed: Committed,
+        position: int,
+        producer: Producer | None = None,
     ) -> None:
-        """Adds an offset. `producer`: the owner of its open transaction; None: the offset counts at
-        once."""
-        assert key.partition is not None
+        """Adds an offset. `position`: the offset of the record that commits it. `producer`: the
+        owner of its open transaction; None: the offset counts at once."""
         placed = position, committed
         if producer is None:
-            self._counted[key.group_id][key.partition] = placed
+            self._counted[group_id][partition] = placed
         else:
             groups = self._pending.setdefault(producer, {})
-            groups.setdefault(key.group_id, {})[key.partition] = placed
-            self._open[key.group_id].add(producer)
+            groups.setdefault(group_id, {})[partition] = placed
+            self._open[group_id].add(producer)
 
     def remove(self, key: RecordKey, producer: Producer | None = None) -> None:
         """Removes an offset. `producer`: only the pending offset of its transaction; None: all

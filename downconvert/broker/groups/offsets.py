@@ -30,6 +30,7 @@ from downconvert.internal_topics.group_records import (
     write_committed,
     write_group,
     write_key,
+    write_offset_key,
 )
 from downconvert.protocol.errors import NONE, ErrorCode
 from downconvert.storage.names import OFFSET_MAX
@@ -97,13 +98,11 @@ class Offsets:
         is open."""
         if not offsets:
             return NONE
-        keys, records = [], []
+        records, topics = [], self._topics.by_name
         for at, one in offsets.items():
-            if at[0] not in self._topics.by_name:  # just deleted
+            if at[0] not in topics:  # just deleted
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            key = RecordKey(group_id, at)
-            keys.append(key)
-            records.append((write_key(key), write_committed(one)))
+            records.append((write_offset_key(group_id, at), write_committed(one)))
         position = OFFSET_MAX
         # Computed once, because the transaction's marker comes to this partition, even if
         # partitions are added meanwhile.
@@ -115,8 +114,8 @@ class Offsets:
             if code:
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in TOO_LARGE else code
         pending = None if producer is None else (index, producer[0])
-        for key, one in zip(keys, offsets.values(), strict=True):
-            self.kept.put(key, one, position, pending)
+        for at, one in offsets.items():
+            self.kept.put(group_id, at, one, position, pending)
             position += 1
         return NONE
 
@@ -244,7 +243,7 @@ class Offsets:
             if committed is None or self._is_of_another(key.partition[0], committed.topic_id):
                 self.kept.remove(key, producer)
             else:
-                self.kept.put(key, committed, record.offset, producer)
+                self.kept.put(key.group_id, key.partition, committed, record.offset, producer)
         except UnreadableRecordError as error:
             LOG.warning("%s: the record at %d is damaged: %s", OFFSETS_TOPIC, record.offset, error)
         return key

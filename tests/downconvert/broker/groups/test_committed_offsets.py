@@ -18,20 +18,20 @@ def offset(kept: CommittedOffsets) -> int | None:
 
 def test_a_transactions_offsets_count_from_its_commit_on() -> None:
     kept = CommittedOffsets()
-    kept.put(KEY, Committed(5), 0, ONE)
+    kept.put(*KEY, Committed(5), 0, ONE)
     assert (offset(kept), kept.pending("g"), "g" in kept) == (None, {AT}, True)
     kept.end(TWO, committed=True)
     assert offset(kept) is None
     kept.end(ONE, committed=True)
     assert (offset(kept), kept.pending("g")) == (5, set())
-    kept.put(KEY, Committed(15), 2, ONE)
+    kept.put(*KEY, Committed(15), 2, ONE)
     kept.end(ONE, committed=False)
     assert (offset(kept), kept.pending("g")) == (5, set())
 
 
 def test_nothing_is_left_of_a_group_whose_only_transaction_is_aborted() -> None:
     kept = CommittedOffsets()
-    kept.put(KEY, Committed(5), 0, ONE)
+    kept.put(*KEY, Committed(5), 0, ONE)
     kept.end(ONE, committed=False)
     assert ("g" in kept, kept.ids()) == (False, set())
 
@@ -39,8 +39,8 @@ def test_nothing_is_left_of_a_group_whose_only_transaction_is_aborted() -> None:
 def test_the_end_of_one_transaction_leaves_another_of_the_group_open() -> None:
     """The offsets of a transaction stay pending until its own marker."""
     kept = CommittedOffsets()
-    kept.put(KEY, Committed(5), 0, ONE)
-    kept.put(RecordKey("g", OTHER), Committed(6), 1, TWO)
+    kept.put(*KEY, Committed(5), 0, ONE)
+    kept.put(*RecordKey("g", OTHER), Committed(6), 1, TWO)
     kept.end(ONE, committed=True)
     assert kept.pending("g") == {OTHER}
     assert kept.ids() == {"g"}
@@ -51,9 +51,9 @@ def test_the_end_of_one_transaction_leaves_another_of_the_group_open() -> None:
 
 def test_the_later_in_the_log_wins_and_not_the_later_decided() -> None:
     kept = CommittedOffsets()
-    kept.put(KEY, Committed(1), 0, ONE)
-    kept.put(KEY, Committed(2), 1)
-    kept.put(KEY, Committed(3), 2, TWO)
+    kept.put(*KEY, Committed(1), 0, ONE)
+    kept.put(*KEY, Committed(2), 1)
+    kept.put(*KEY, Committed(3), 2, TWO)
     assert offset(kept) == 2
     kept.end(ONE, committed=True)
     assert offset(kept) == 2
@@ -64,8 +64,8 @@ def test_the_later_in_the_log_wins_and_not_the_later_decided() -> None:
 def test_a_tombstone_removes_pending_offsets_too() -> None:
     kept = CommittedOffsets()
     for producer in (ONE, TWO):
-        kept.put(KEY, Committed(1), 0, producer)
-        kept.put(RecordKey("g", OTHER), Committed(1), 0, producer)
+        kept.put(*KEY, Committed(1), 0, producer)
+        kept.put(*RecordKey("g", OTHER), Committed(1), 0, producer)
     kept.remove(KEY)
     assert kept.pending("g") == {OTHER}
     kept.remove(RecordKey("g", OTHER), ONE)  # in a transaction: of its own only
@@ -77,7 +77,7 @@ def test_a_tombstone_removes_pending_offsets_too() -> None:
 
 def test_nothing_is_left_of_a_transaction_that_took_its_offsets_back() -> None:
     kept = CommittedOffsets()
-    kept.put(KEY, Committed(5), 0, ONE)
+    kept.put(*KEY, Committed(5), 0, ONE)
     kept.remove(KEY, ONE)
     assert ("g" in kept, kept.ids()) == (False, set())
     kept.end(ONE, committed=True)
@@ -110,7 +110,7 @@ def test_committed_offsets_equal_a_replay_of_the_log(steps: list[tuple]) -> None
         group, partition, producer = of
         key = RecordKey(group, partition)
         if what == "put":
-            kept.put(key, Committed(position), position, producer)
+            kept.put(*key, Committed(position), position, producer)
             (counted if producer is None else pending[producer])[key] = position
         else:
             kept.remove(key, producer)

@@ -103,7 +103,7 @@ def test_offsets_are_those_that_a_coordinator_adds_up(steps: list[Step]) -> None
                 if offset is None:
                     kept.remove(key, transaction)
                 else:
-                    kept.put(key, Committed(offset), log.end_offset, transaction)
+                    kept.put(*key, Committed(offset), log.end_offset, transaction)
                 commit_to(log, offset, group=group, at=("t", partition), producer=producer)
         found = rows(folder, level="offset")
     expected = {(g, *at, one.offset) for g in GROUPS for at, one in kept.of(g).items()}

@@ -34,14 +34,18 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         partitions: list[Message] = []
         for partition in topic.partitions:
             at = name, partition.partition_index
-            offsets.pop(at, None)  # for a repeated partition, the last offset counts
-            refused[at] = unknown or check_partition(broker, at, partition.committed_metadata)
-            if not refused[at]:
-                commit_time = partition.commit_timestamp
+            metadata, commit_time = partition.committed_metadata, partition.commit_timestamp
+            code = unknown or check_partition(broker, at, metadata)
+            # For a repeated partition, the last offset counts.
+            offsets.pop(at, None)
+            refused.pop(at, None)
+            if code:
+                refused[at] = code
+            else:
                 offsets[at] = Committed(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
+                    metadata or "",
                     time if commit_time == NO_TIME else commit_time,
                     expire_time,
                 )
@@ -53,8 +57,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
     )
     code = broker.groups.commit(body.group_id, identity, offsets, now)
-    for at, response in responses:
-        response.error_code = reply_code(refused[at], code) if refused[at] else code
+    if code or refused:
+        for at, response in responses:
+            response.error_code = reply_code(refused.get(at, NONE), code)
     exchange.reply(Message(topics=topics))
 
 

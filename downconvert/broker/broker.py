@@ -14,7 +14,7 @@ file each, listed in handlers/apis.py)."""
 from collections.abc import Callable, Mapping
 from math import inf
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from downconvert.access import permissions, replica_ids
 from downconvert.access.guard import is_checked, newest_offered
@@ -104,12 +104,18 @@ class Broker(BrokerState):
             return exchange
         access = client.access
         is_limited = access is not None and (access.is_closed or access.is_read_only)
+        usual: Any = None  # the fields of a request that is not parsed
         if is_limited:
             request = parse_body(header, frame)  # not shared, because parts may be removed
         elif known is not None:
             request = known
         elif key is None:
-            request = parse_body(header, frame)
+            if api.usual is not None:
+                usual = api.usual.read(header, frame)
+            if usual is None:
+                request = parse_body(header, frame)
+            else:
+                request = Request(header, Message(), len(frame))
         else:
             # A copy, because the connection reuses its buffer.
             request = parse_body(header, memoryview(bytes(frame)))
@@ -122,7 +128,11 @@ class Broker(BrokerState):
         try:
             may_refuse = is_limited or header.api in replica_ids.SINCE
             if access is None or not may_refuse or self._permits(exchange, access):
-                api.handler(self, exchange, now)
+                if usual is None or api.usual is None:
+                    api.handler(self, exchange, now)
+                elif not api.usual.answer(self, exchange, usual, now):
+                    exchange.request = parse_body(header, frame)
+                    api.handler(self, exchange, now)
         except Exception as error:
             if not isinstance(error, BadRequestError):
                 exchange.defect = error

@@ -46,25 +46,29 @@ from . import (
     sasl,
     sync_group,
     txn_offset_commit,
+    usual_offset_commit,
+    usual_produce,
 )
+from .usual import Usual
 
 Handler: TypeAlias = "Callable[[BrokerState, Exchange, float], None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The handler and versions of an API."""
+    """The handler and versions of an API. usual: for requests that need no handler."""
 
     handler: Handler
     versions: range
+    usual: Usual | None = None
 
 
 APIS: Final = {
-    ApiKey.Produce: Api(produce.handle, range(14)),
+    ApiKey.Produce: Api(produce.handle, range(14), usual_produce.USUAL),
     ApiKey.Fetch: Api(fetch.handle, range(19)),
     ApiKey.ListOffsets: Api(list_offsets.handle, range(12)),
     ApiKey.Metadata: Api(metadata.handle, range(14)),
-    ApiKey.OffsetCommit: Api(offset_commit.handle, range(11)),
+    ApiKey.OffsetCommit: Api(offset_commit.handle, range(11), usual_offset_commit.USUAL),
     ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
     ApiKey.FindCoordinator: Api(find_coordinator.handle, range(7)),
     ApiKey.JoinGroup: Api(join_group.handle, range(10)),

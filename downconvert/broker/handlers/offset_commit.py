@@ -23,8 +23,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     refused: dict[Partition, ErrorCode] = {}
     offsets: dict[Partition, Committed] = {}
-    time, retention = broker.time_of_day.ms(now), body.retention_time_ms
-    expire_time = NO_TIME if retention == NO_TIME else min(time + retention, TIME_MAX)
+    time = broker.time_of_day.ms(now)
+    expires = expire_time(body.retention_time_ms, time)
     topics: list[Message] = []
     responses: list[tuple[Partition, Message]] = []
     for topic in body.topics:
@@ -47,7 +47,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                     partition.committed_leader_epoch,
                     metadata or "",
                     time if commit_time == NO_TIME else commit_time,
-                    expire_time,
+                    expires,
                 )
             response = Message(partition_index=at[1])
             partitions.append(response)
@@ -61,6 +61,12 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         for at, response in responses:
             response.error_code = reply_code(refused.get(at, NONE), code)
     exchange.reply(Message(topics=topics))
+
+
+def expire_time(retention: int, time: int) -> int:
+    """When an offset expires that is committed at `time`. All in milliseconds; -1: by the broker's
+    own settings."""
+    return NO_TIME if retention == NO_TIME else min(time + retention, TIME_MAX)
 
 
 def reply_code(refused: ErrorCode, code: ErrorCode) -> ErrorCode:

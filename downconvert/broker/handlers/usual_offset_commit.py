@@ -1,0 +1,147 @@
+"""The usual commit of offsets: a small one, of a consumer without an instance id.
+
+Versions from 8 on have another layout, and are left to offset_commit.py, as are refused
+partitions.
+
+Not here: whether a member may commit (group.py), storing offsets (offsets.py)."""
+
+import struct
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.groups.member import MemberIdentity
+from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
+from downconvert.broker.state import BrokerState
+from downconvert.internal_topics.group_records import NO_EPOCH
+from downconvert.protocol.requests import RequestHeader
+from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
+from records.units import KiB
+
+from .offset_commit import check_partition, expire_time
+from .usual import Usual
+
+SIZE_MAX: Final = 4 * KiB  # bytes of a request
+NULL: Final = -1  # in place of a length
+LENGTH: Final = Struct(">h")
+COUNT: Final = Struct(">i")
+GENERATION: Final = Struct(">ih")  # and the length of the member id
+ANSWERED: Final = Struct(">ih")  # of a partition in a response: the index, the error code
+
+
+class Layout(NamedTuple):
+    """A version's layout. topics: what follows the member id: the length of the instance id or the
+    retention time, if the version has them, and the number of topics. partition: index, offset,
+    leader epoch (if it has one), and the length of the metadata. start: of the response: its
+    length, the correlation id, the throttle time (if it has one), and the number of topics."""
+
+    topics: Struct
+    partition: Struct
+    start: Struct
+    has_retention: bool = False
+
+
+OLD, WITH_EPOCH, THROTTLED = Struct(">iqh"), Struct(">iqih"), Struct(">iiii")
+LAYOUTS: Final = {
+    2: Layout(Struct(">qi"), OLD, Struct(">iii"), has_retention=True),
+    3: Layout(Struct(">qi"), OLD, THROTTLED, has_retention=True),
+    4: Layout(Struct(">qi"), OLD, THROTTLED, has_retention=True),
+    5: Layout(COUNT, OLD, THROTTLED),
+    6: Layout(COUNT, WITH_EPOCH, THROTTLED),
+    7: Layout(Struct(">hi"), WITH_EPOCH, THROTTLED),
+}
+# An index, an offset, a leader epoch, and metadata.
+Offset: TypeAlias = tuple[int, int, int, str]
+
+
+class UsualCommit(NamedTuple):
+    """The fields of such a request. topics: names, and their offsets."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    retention: int  # milliseconds; -1: that of the broker
+    topics: list[tuple[str, list[Offset]]]
+
+
+def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
+    """See `Usual.read`."""
+    layout, size = LAYOUTS.get(header.version), len(frame)
+    if layout is None or size > SIZE_MAX:
+        return None
+    topics = []
+    try:
+        (length,) = LENGTH.unpack_from(frame, header.size)
+        start = header.size + LENGTH.size
+        at = start + length
+        generation, member_length = GENERATION.unpack_from(frame, at)
+        if length < 0 or member_length < 0:
+            return None
+        group_id = frame[start:at].tobytes().decode()
+        start = at + GENERATION.size
+        at = start + member_length
+        *before, count = layout.topics.unpack_from(frame, at)
+        member_id = frame[start:at].tobytes().decode()
+        at += layout.topics.size
+        retention = before[0] if layout.has_retention else NO_TIME
+        if before and before[0] != NULL and not layout.has_retention:
+            return None  # it has an instance id
+        for _ in range(count):
+            (length,) = LENGTH.unpack_from(frame, at)
+            start = at + LENGTH.size
+            at = start + length
+            (partitions,) = COUNT.unpack_from(frame, at)
+            if length < 0 or partitions < 0:
+                return None
+            name = frame[start:at].tobytes().decode()
+            at += COUNT.size
+            offsets: list[Offset] = []
+            for _ in range(partitions):
+                index, offset, *epoch, length = layout.partition.unpack_from(frame, at)
+                start = at + layout.partition.size
+                at = start + max(length, 0)
+                if length < NULL or at > size:
+                    return None
+                metadata = frame[start:at].tobytes().decode()
+                offsets.append((index, offset, epoch[0] if epoch else NO_EPOCH, metadata))
+            topics.append((name, offsets))
+    except (struct.error, UnicodeDecodeError):
+        return None
+    if count < 0:
+        return None
+    return tuple.__new__(UsualCommit, (group_id, generation, member_id, retention, topics))
+
+
+def answer(broker: BrokerState, exchange: Exchange, request: UsualCommit, now: float) -> bool:
+    """Commits the offsets. See `Usual.answer`."""
+    time, count = broker.time_of_day.ms(now), 0
+    expires = expire_time(request.retention, time)
+    committed: dict[Partition, Committed] = {}
+    for name, offsets in request.topics:
+        for index, offset, epoch, metadata in offsets:
+            at = name, index
+            if check_partition(broker, at, metadata):
+                return False
+            committed[at] = Committed(offset, epoch, metadata, time, expires)
+            count += 1
+    if len(committed) < count:
+        return False  # a partition is repeated
+    identity = MemberIdentity(request.member_id, request.generation)
+    code = broker.groups.commit(request.group_id, identity, committed, now)
+    if code and count:
+        exchange.errors = {int(code): count}
+    start = LAYOUTS[exchange.request.version].start
+    response = bytearray(start.size)
+    for name, offsets in request.topics:
+        encoded = name.encode()
+        response += LENGTH.pack(len(encoded)) + encoded + COUNT.pack(len(offsets))
+        for index, _, _, _ in offsets:
+            response += ANSWERED.pack(index, code)
+    size, number, topics = len(response), exchange.correlation_id, len(request.topics)
+    throttle = (0,) if start is THROTTLED else ()
+    start.pack_into(response, 0, size - LENGTH_SIZE, number, *throttle, topics)
+    exchange.finish(ResponseSend([response], size))
+    return True
+
+
+USUAL: Final = Usual(read, answer)

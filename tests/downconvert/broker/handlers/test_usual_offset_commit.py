@@ -1,0 +1,112 @@
+"""A usual commit is answered as by the handler that answers all others, and stores the same."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.damage import mutated
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.producing import NOW
+
+from .both_ways import both_ways, check_logs
+
+VERSIONS = range(11)
+USUAL = range(2, 8)
+METADATA = (None, "", "m" * 9, "\u00e9")
+
+
+def partition(index: int = 0, metadata: str | None = "") -> Message:
+    return Message(
+        partition_index=index,
+        committed_offset=5,
+        committed_leader_epoch=3,
+        committed_metadata=metadata,
+    )
+
+
+def commit(*topics: tuple[str, list[Message]], group: str = "g", generation: int = -1) -> Message:
+    return Message(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id="",
+        retention_time_ms=-1,
+        topics=[Message(name=name, partitions=partitions) for name, partitions in topics],
+    )
+
+
+def some_request(random: Random) -> bytes:
+    topics = []
+    for _ in range(random.choice((0, 1, 1, 1, 2, 5))):
+        name = random.choice(["t"] * 8 + ["u"] * 8 + ["none", "", "\u00e9"])
+        partitions = [
+            partition(
+                random.choice((0, 0, 0, 1, 1, 2)), random.choice((None, "", "m" * 9, "\u00e9"))
+            )
+            for _ in range(random.choice((0, 1, 1, 1, 2)))
+        ]
+        for one in partitions:
+            one.committed_offset = random.choice((0, 7, 2**40, -1))
+            one.commit_timestamp = random.choice((-1, -1, 1000))
+            if random.random() < 0.05:
+                one.committed_metadata = "m" * 5000
+        topics.append((name, partitions))
+    group, generation = random.choice(["g"] * 9 + [""]), random.choice([-1] * 9 + [0, 3])
+    body = commit(*topics, group=group, generation=generation)
+    body.member_id = random.choice([""] * 9 + ["m"])
+    body.retention_time_ms = random.choice((-1, -1, 0, 1000, 2**62))
+    body.group_instance_id = random.choice([None] * 9 + ["i"])
+    data = frame(ApiKey.OffsetCommit, random.choice(VERSIONS), body)
+    return mutated(data, random) if random.random() < 0.2 else data
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_responses_and_the_offsets_are_the_same(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    with both_ways(tmp_path, "t", "u") as both:
+        for _ in range(150):
+            both.compare(some_request(random), NOW)
+        assert both.answered
+        usual, other = (broker.groups.positions() for broker in both.brokers)
+        assert sorted(usual) == sorted(other)
+        check_logs(tmp_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_small_commit_is_usual_in_these_versions(version: int, tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t", "u") as both:
+        body = commit(("t", [partition(0), partition(1)]), ("u", [partition(1, None)]))
+        for topic in body.topics:
+            topic.topic_id = both.brokers[0].topics[topic.name].id
+        data = frame(ApiKey.OffsetCommit, version, body)
+        assert both.compare(data, NOW) is (version in USUAL)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        commit(("t", [partition(0), partition(0)])),
+        commit(("t", [partition(9)])),
+        commit(("t", [partition(0, "m" * 4097)])),
+        commit(("t", [partition(0, "m" * 3000), partition(1, "m" * 3000)])),
+    ],
+)
+def test_refused_repeated_and_large_ones_are_left(body: Message, tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t") as both:
+        assert not both.compare(frame(ApiKey.OffsetCommit, 3, body), NOW)
+
+
+def test_the_error_of_a_group_is_counted_for_each_partition(tmp_path: Path) -> None:
+    body = commit(("t", [partition(0), partition(1)]), generation=7)
+    with both_ways(tmp_path, "t") as both:
+        assert both.compare(frame(ApiKey.OffsetCommit, 3, body), NOW)
+
+
+@pytest.mark.parametrize("version", USUAL)
+def test_a_request_that_was_cut_is_refused_as_before(version: int, tmp_path: Path) -> None:
+    data = frame(ApiKey.OffsetCommit, version, commit(("t", [partition(0, "m")])))
+    with both_ways(tmp_path, "t") as both:
+        for size in range(len(data)):
+            assert not both.compare(data[:size], NOW)
+        assert both.compare(data + b"more", NOW)

@@ -1,0 +1,130 @@
+"""A usual produce is answered as by the handler that answers all others, and writes the same."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.access.rights import Access
+from downconvert.protocol.schemas import ApiKey, Message
+from records import Codec
+from tests.backends import NAMES
+from tests.damage import damaged, mutated
+from tests.downconvert.broker.asking import frame, value
+from tests.downconvert.broker.producing import NOW, batch, magic_of
+
+from .both_ways import BothWays, both_ways, check_logs
+
+VERSIONS = range(14)
+USUAL = range(3, 9)
+
+pytestmark = pytest.mark.skipif("native" not in NAMES, reason="the reference leaves every batch")
+
+
+def request(records: bytes | None, *, index: int = 0, topic: str = "t", acks: int = 1) -> Message:
+    partition = Message(index=index, records=records)
+    return Message(
+        acks=acks, timeout_ms=9, topic_data=[Message(name=topic, partition_data=[partition])]
+    )
+
+
+def some_records(random: Random) -> bytes | None:
+    codec = random.choice((Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD))
+    good = batch(random.choice((1, 2, 20)), codec=codec)
+    match random.randrange(12):
+        case 0:
+            return batch(2, magic=magic_of(random.randrange(4)))
+        case 1:
+            return good + batch(1)
+        case 2:
+            return random.choice((None, b"", good[:-1], good[:70], good[:17]))
+        case 3:
+            field = random.choice(("base_offset", "records_count", "last_offset_delta", "crc"))
+            return damaged(good, field=field, to=random.choice((0, 1, 7)))
+        case 4:
+            return damaged(good, field="attributes", to=random.choice((8, 16, 32, 7)))
+        case 5 | 6:  # of an idempotent producer, whose sequence numbers may be duplicates or gaps
+            producing = {"producer_id": 5, "producer_epoch": random.choice((0, 0, 0, 1))}
+            return batch(2, base_sequence=random.choice((0, 2, 4, 50)), **producing)
+        case 7:
+            return mutated(good, random)
+    return good
+
+
+def some_request(random: Random, version: int) -> bytes:
+    topic = random.choice(["t"] * 9 + ["none", "__consumer_offsets", "\u00e9", ""])
+    index, acks = random.choice([0, 0, 0, 1, 2, -1]), random.choice([1] * 9 + [-1, 0, 2])
+    body = request(some_records(random), index=index, topic=topic, acks=acks)
+    body.transactional_id = random.choice([None] * 9 + ["", "x"])
+    if random.random() < 0.1:
+        body.topic_data *= random.choice((0, 2))
+    if random.random() < 0.1 and body.topic_data:
+        body.topic_data[0].partition_data *= random.choice((0, 2))
+    data = frame(ApiKey.Produce, version, body)
+    return mutated(data, random) if random.random() < 0.1 else data
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_responses_and_the_logs_are_the_same(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    with both_ways(tmp_path, "t") as both:
+        for _ in range(150):
+            both.compare(some_request(random, random.choice(VERSIONS)), NOW)
+        assert both.answered
+        check_logs(tmp_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_one_batch_with_acks_1_is_usual_in_these_versions(
+    version: int, codec: Codec, tmp_path: Path
+) -> None:
+    data = frame(ApiKey.Produce, version, request(batch(codec=codec)))
+    with both_ways(tmp_path, "t") as both:
+        assert both.compare(data, NOW) is (version in USUAL)
+
+
+@pytest.mark.parametrize("size", range(90))
+def test_a_request_that_was_cut_is_refused_as_before(size: int, tmp_path: Path) -> None:
+    data = frame(ApiKey.Produce, 3, request(batch()))
+    with both_ways(tmp_path, "t") as both:
+        assert not both.compare(data[:size], NOW)
+
+
+def usual(both: BothWays, access: Access | None = None) -> bool:
+    return both.compare(frame(ApiKey.Produce, 7, request(batch())), NOW, access)
+
+
+def test_clients_with_quotas_and_limited_rights_are_answered_as_before(tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t") as both:
+        assert usual(both, Access())
+        assert not usual(both, Access(producer_byte_rate=10**6))
+        assert not usual(both, Access(is_read_only=True))
+
+
+@pytest.mark.parametrize("config", [{"message.timestamp.type": "LogAppendTime"}, {}])
+def test_settings_of_the_topic_count(config: dict[str, str], tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t") as both:
+        for broker in both.brokers:
+            broker.topics.configure("t", config)
+        assert usual(both)
+        for broker in both.brokers:
+            broker.topics.configure("t", {"compression.type": "gzip"})
+        assert not usual(both)
+        check_logs(tmp_path)
+
+
+def test_nothing_is_appended_after_the_disk_has_failed(tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t") as both:
+        assert usual(both)
+        for broker in both.brokers:
+            partition = broker.topics["t"].partitions[0]
+            partition.log.writer.files.fence(tmp_path, OSError(5, "failed"))
+        assert not usual(both)
+
+
+def test_a_usual_produce_is_counted_once(tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t") as both:
+        assert usual(both)
+        for broker in both.brokers:
+            assert value(broker, "requests_total", api="Produce", version="7") == 1

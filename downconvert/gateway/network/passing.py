@@ -23,7 +23,7 @@ from downconvert.gateway.network.sockets.ended import (
     UnreachableError,
 )
 from downconvert.gateway.network.sockets.splicing import WORTHWHILE, forward
-from downconvert.gateway.network.sockets.streams import CLIENT, Stream
+from downconvert.gateway.network.sockets.streams import CLIENT, KEPT, Stream
 from downconvert.gateway.session.client_identity import FETCH
 from downconvert.gateway.session.passed_kind import PassedKind
 from downconvert.gateway.session.session import Session
@@ -163,9 +163,12 @@ class Passing:
     # --- requests
 
     def _take_requests(self, data: memoryview) -> int:
-        """Forwards the received requests that can pass. Returns their size."""
-        if not self.is_open or self._is_last or self._translated.current is not None:
+        """Forwards the received requests that can pass. Returns their size, or KEPT if they wait
+        for a fetch that is under way."""
+        if not self.is_open or self._is_last:
             return 0
+        if self._translated.current is not None:
+            return KEPT
         session, unanswered, upstream = self._session, self._unanswered, self._upstream
         if upstream is None or not upstream.stream.is_writable or self._failure is not None:
             return 0

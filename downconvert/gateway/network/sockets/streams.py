@@ -25,6 +25,7 @@ WRITE_MAX: Final = 32 * KiB  # bytes that may wait to be written before the writ
 RECORD_MAX: Final = 16 * KiB  # bytes of a TLS record
 CLIENT: Final = "the client"
 NOBODY: Final = asyncio.BufferedProtocol()  # the protocol of a connection that has ended
+KEPT: Final = -1  # what `on_arrival` returns for bytes that wait for an earlier request
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
 
 
@@ -68,7 +69,8 @@ class Stream(asyncio.BufferedProtocol):
         self.patience = patience
         self.on_end: Callable[[], None] = _nothing  # called when the other side has gone
         # Called with all waiting bytes whenever more arrive. Returns how many bytes it has taken.
-        # The bytes are valid until it returns.
+        # KEPT: none, and its owner calls `offer_again` later, so no reader is needed for them. The
+        # bytes are valid until it returns.
         self.on_arrival: Callable[[memoryview], int] | None = None
         self.available, self._buffer_size = NOTHING, buffer_size  # received bytes, not taken
         self.has_ended = False  # whether the other side sends no more
@@ -115,7 +117,8 @@ class Stream(asyncio.BufferedProtocol):
                 wake(self._reader)
             return
         data = SCRATCH.buffer[: len(self.available) + nbytes]
-        if self.on_arrival is not None and (taken := self.on_arrival(data)):
+        taken = 0 if self.on_arrival is None else self.on_arrival(data)
+        if taken > 0:
             if taken == len(data):
                 self.available = NOTHING
                 return
@@ -123,7 +126,8 @@ class Stream(asyncio.BufferedProtocol):
         self.available = memoryview(bytes(data))
         if len(data) >= self._buffer_size:
             self.pause_reading()
-        wake(self._reader)
+        if taken != KEPT:
+            wake(self._reader)
 
     def eof_received(self) -> bool:
         self.has_ended = True
@@ -193,7 +197,7 @@ class Stream(asyncio.BufferedProtocol):
     def offer_again(self) -> None:
         """Offers the waiting bytes to `on_arrival` again."""
         if self.on_arrival is not None and self.available:
-            self.consume(self.on_arrival(self.available))
+            self.consume(max(self.on_arrival(self.available), 0))
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of `available`."""

@@ -12,7 +12,7 @@ from downconvert.broker import Broker, BrokerConfig
 from downconvert.gateway.config import Limits
 from downconvert.gateway.network.passing import Passing
 from downconvert.gateway.network.sockets.ended import StalledError
-from downconvert.gateway.network.sockets.streams import CLIENT
+from downconvert.gateway.network.sockets.streams import CLIENT, KEPT
 from downconvert.gateway.network.upstream import framed
 from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.topology import Address
@@ -55,6 +55,7 @@ class Side:
         self.deadline = Timer()
         self.copied: list[int] = []
         self.wakes = 0
+        self._is_kept = False
         self._waiter: asyncio.Future[None] | None = None
         self._time_out: Exception | None = None
 
@@ -89,12 +90,14 @@ class Side:
     def offer_again(self) -> None:
         if self.available:
             assert self.on_arrival is not None
-            self.available = self.available[self.on_arrival(memoryview(self.available)) :]
+            taken = self.on_arrival(memoryview(self.available))
+            self.available = self.available[max(taken, 0) :]
+            self._is_kept = taken == KEPT
 
     def arrive(self, data: bytes) -> None:
         self.available += data
         self.offer_again()
-        if self.available:
+        if self.available and not self._is_kept:
             self.wake()
 
     async def drain(self) -> None:

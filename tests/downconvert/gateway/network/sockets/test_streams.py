@@ -5,8 +5,9 @@ import socket
 
 import pytest
 
+from downconvert.gateway.network.sockets.deadline import Parked
 from downconvert.gateway.network.sockets.ended import ConnectionEndedError
-from downconvert.gateway.network.sockets.streams import BUFFER_SIZE, WRITE_MAX, Stream
+from downconvert.gateway.network.sockets.streams import BUFFER_SIZE, KEPT, WRITE_MAX, Stream
 
 from .connected import with_stream
 
@@ -191,5 +192,32 @@ def test_an_end_is_an_end_with_and_without_a_buffer() -> None:
         with pytest.raises(ConnectionEndedError):
             await stream.ensure(5)
         assert bytes(stream.available) == b"half"
+
+    with_stream(use)
+
+
+@pytest.mark.parametrize("taken", [0, KEPT])
+def test_a_reader_is_woken_for_bytes_unless_they_are_offered_again(taken: int) -> None:
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        offered: list[bytes] = []
+
+        def on_arrival(data: memoryview) -> int:
+            offered.append(bytes(data))
+            return taken
+
+        stream.on_arrival = on_arrival
+        woken: list[bool] = []
+        stream.park(Parked(lambda: woken.append(True)), asyncio.get_running_loop().time() + 60)
+        for count in (1, 2):
+            theirs.sendall(b"a")
+            while len(offered) < count:
+                await asyncio.sleep(0.001)
+        assert (offered, bytes(stream.available)) == ([b"a", b"aa"], b"aa")
+        assert woken == [True] * (taken == 0)
+        stream.offer_again()
+        assert (offered[-1], bytes(stream.available)) == (b"aa", b"aa")
+        stream.on_arrival = len
+        stream.offer_again()
+        assert not stream.available
 
     with_stream(use)

@@ -95,6 +95,12 @@ def test_a_request_that_names_thousands_makes_a_line_of_bounded_size() -> None:
     response = Message(topics=topics)
     assert len(changed(ApiKey.CreateTopics, Message(), response)) == NAMED_MAX
     assert len(denied(ApiKey.CreateTopics, None, response)) == NAMED_MAX
+    coordinators = [Message(key=f"g{n}", error_code=GROUP) for n in range(5 * NAMED_MAX)]
+    response = Message(coordinators=coordinators)
+    assert len(denied(ApiKey.FindCoordinator, Message(key_type=0), response)) == NAMED_MAX
+    acls = [Message(resource_type=2, resource_name="t", principal="User:ann")] * 5 * NAMED_MAX
+    response = Message(results=[Message(error_code=0)] * 5 * NAMED_MAX)
+    assert len(changed(ApiKey.CreateAcls, Message(creations=acls), response)) == NAMED_MAX
 
 
 def test_each_api_that_is_passed_on_unread_is_known_to_change_something_or_not() -> None:

@@ -1,6 +1,7 @@
 """The description of a rule says what it allows."""
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,23 @@ def test_denied_operations_are_described_as_none(kind: str) -> None:
 def test_a_followers_rights_are_described() -> None:
     described = meaning.of_access(Access(follower_ids=frozenset({3, 2})))
     assert described["follows as"] == "broker 2, 3"
+
+
+def test_each_limit_is_described_whatever_other_limits_there_are() -> None:
+    limits: dict[str, tuple[float, str]] = {
+        "producer_byte_rate": (1_001.0, "at most 1,001 bytes a second"),
+        "consumer_byte_rate": (2_002.0, "at most 2,002 bytes a second"),
+        "connections": (3_003, "at most 3,003"),
+        "connection_creation_rate": (4.5, "4.5 new ones a second"),
+        "request_percentage": (50.0, "at most 50 % of one core"),
+    }
+    without = meaning.of_access(Access())
+    for chosen in product([False, True], repeat=len(limits)):
+        given = [one for one, is_chosen in zip(limits, chosen, strict=True) if is_chosen]
+        described = meaning.of_access(Access(**{one: limits[one][0] for one in given}))  # type: ignore[arg-type]
+        assert without.items() <= described.items()
+        more = ", ".join(words for name, words in described.items() if name not in without)
+        assert more == ", ".join(limits[one][1] for one in given)
 
 
 @pytest.mark.parametrize("page", ["gateway-access.md", "serve.md"])

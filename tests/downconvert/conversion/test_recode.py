@@ -4,6 +4,7 @@ import tracemalloc
 from io import BytesIO
 from pathlib import Path
 from random import randbytes
+from typing import get_args
 from weakref import ref
 
 import pytest
@@ -23,7 +24,9 @@ from records import (
     read,
 )
 from records.batches.compressed import Decompressed
+from records.codecs import CompressionLevel
 from records.formats import MAGIC_AT
+from records.steps import at_once
 from records.units import GiB, KiB, MiB
 from tests.damage import flipped
 from tests.downconvert.storage.logs import batch
@@ -98,6 +101,16 @@ def test_the_bytes_do_not_depend_on_how_much_the_channel_takes(step: int) -> Non
     data = batch(0) + batch(1, 2, 3, codec=Codec.ZSTD, size=500) + batch(4)
     lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
     assert sent(lazy, step) == sent(lazy)
+
+
+def test_a_range_that_is_measured_in_steps_has_the_level_that_was_asked_for() -> None:
+    data = batch(*range(300), codec=Codec.ZSTD, size=200)
+    found = []
+    for level in get_args(CompressionLevel):
+        lazy = at_once(LazyRecodedRecords.in_steps(MemoryRecords(data), RECODE, level))
+        found.append(sent(lazy))
+        assert found[-1] == sent(LazyRecodedRecords(MemoryRecords(data), RECODE, level))
+    assert len(set(found)) == len(found) > 1
 
 
 def test_a_torn_tail_is_left_out() -> None:

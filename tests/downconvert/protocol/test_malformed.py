@@ -52,6 +52,7 @@ CLIENT = b"\5name\4v10"  # the first two fields of ApiVersions 3: the software's
             *("DescribeLogDirsRequest", 1, b"\0\0\0\1\0\1t\0\0\0\1\0\0"),
             "a number at 11: only 2 bytes are left",
         ),
+        ("MetadataRequest", 10, b"\2" + bytes(5), "16 bytes at 1: only 5 are left"),  # a topic id
     ],
 )
 def test_an_error_names_the_field_the_position_and_what_is_missing(

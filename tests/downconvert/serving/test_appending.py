@@ -166,6 +166,27 @@ def test_keys_and_times_as_the_topic_wants_them(magic: int, codec: Codec) -> Non
         assert prepare(data, replace(narrow, is_append_time=True), NOW) is not None
 
 
+@pytest.mark.parametrize("magic", [V1, V2])
+@pytest.mark.parametrize("size", [1, 600_000])
+def test_a_record_is_refused_in_whatever_way_its_batch_is_rewritten(magic: int, size: int) -> None:
+    """Small batches are rewritten at once, batches that expand to much record by record."""
+    config = replace(CONFIG, codec=Codec.LZ4, is_compacted=True, magic=magic, before_max=HOUR)
+    values = [bytes(size), b"v", bytes(size)]
+    good = [Record(i, NOW + i, CREATE, b"k", value) for i, value in enumerate(values)]
+    for index in range(3):
+        for change, code in (
+            ({"key": None}, ErrorCode.INVALID_RECORD),
+            ({"timestamp": NOW - HOUR - 1}, ErrorCode.INVALID_TIMESTAMP),
+        ):
+            records = [replace(one, **change) if one.offset == index else one for one in good]  # type: ignore[arg-type]
+            data = build(records, magic=V2, codec=Codec.GZIP)
+            with pytest.raises(RefusedRecordsError) as caught:
+                prepare(memoryview(data), config, NOW)
+            assert caught.value.code is code
+            assert [at for at, _ in caught.value.records] == [index]
+    assert prepare(memoryview(build(good, magic=V2, codec=Codec.GZIP)), config, NOW) is not None
+
+
 DAY = 24 * HOUR
 
 

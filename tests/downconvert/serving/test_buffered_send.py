@@ -127,6 +127,31 @@ def test_batches_before_damage_are_kept() -> None:
         kept_of(MemoryRecords(bad), room)
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_each_call_does_about_the_work_that_it_is_given(codec: Codec) -> None:
+    """The last calls, too, after which much has been done."""
+    batches = b"".join(batch(*range(n, n + 50), codec=codec, size=90) for n in range(0, 4000, 50))
+    once = BufferedConversion(
+        MemoryRecords(batches), 1, 0, ConversionPolicy(chunk_size=4096), MemoryBudget(10_000_000)
+    )
+    once.run()
+    assert once.work_done > 300_000
+    for work in (30_000, 100_000):
+        room = MemoryBudget(10_000_000)
+        policy = ConversionPolicy(chunk_size=4096)
+        keeping = BufferedConversion(MemoryRecords(batches), 1, 0, policy, room)
+        done = [0]
+        while True:
+            left = keeping.run(work)
+            done.append(keeping.work_done)
+            assert left == work - (done[-1] - done[-2])
+            if left > 0:
+                break
+            assert done[-1] - done[-2] >= work
+        assert bytes(keeping.kept().data) == bytes(once.kept().data)
+        assert len(done) - 2 <= once.work_done / work
+
+
 @pytest.mark.parametrize("room", [0, 16_000_000])
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 def test_clients_get_the_same_with_and_without_room(

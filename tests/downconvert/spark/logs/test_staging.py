@@ -6,11 +6,12 @@ import pytest
 
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.staging import staged, trimmed
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage import AbortedTransaction, TopicPartition
 from downconvert.storage.disk.files import DISK
 from downconvert.storage.indexes.transaction_index import TransactionIndex
-from downconvert.storage.names import Kind, State, file_name
+from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, State, file_name
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 NAME = TopicPartition("t", 0)
@@ -113,6 +114,24 @@ def test_mounted_segments_of_a_log_in_several_places_are_linked(there: Path) -> 
         for kind in (Kind.LOG, Kind.SNAPSHOT):
             path = directory / file_name(20, kind)
             assert path.readlink() == there / path.name
+
+
+def test_a_log_of_two_directories_has_the_small_files_of_its_leader(tmp_path: Path) -> None:
+    for name in ("b1", "b2"):
+        (tmp_path / name).mkdir()
+    indexed_segment(tmp_path / "b1" / "a-0", 2, batch(2, leader_epoch=3))
+    indexed_segment(tmp_path / "b2" / "a-0", 0, batch(0), batch(1))
+    texts = {
+        LEADER_EPOCHS: "0\n2\n0 0\n3 2\n",
+        PARTITION_METADATA: f"version: 0\ntopic_id: {'A' * 21}Q",
+    }
+    for name, text in texts.items():
+        (tmp_path / "b1" / "a-0" / name).write_text(text)
+    (tmp_path / "b2" / "a-0" / LEADER_EPOCHS).write_text("0\n1\n0 0\n")
+    (log,) = find_partitions([str(tmp_path)])
+    assert [file.base_offset for file in log.segments] == [0, 2]
+    with staged(log, ()) as directory:
+        assert {name: (directory / name).read_text() for name in texts} == texts
 
 
 def test_a_mounted_log_is_used_where_it_is(there: Path) -> None:

@@ -167,6 +167,20 @@ def test_damage_inside_tiered_storage_says_nothing_of_the_end_of_the_log(
     assert [str(one.message) for one in recwarn] == []
 
 
+def test_damage_at_the_end_of_tiered_storage_says_nothing_of_a_log_that_a_broker_goes_on_with(
+    logs: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    log = next((logs / "tier").rglob("*3-*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[: len(data) // 3] + bytes(61) + b"noise")
+    partition(logs / "b1", batch(6, 7), "a-0", 6)
+    found = rows(logs, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == [0, 1, 2, 3, 6, 7]
+    (report,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (report["startOffset"], report["endOffset"]) == (4, 6)
+    assert [str(one.message) for one in recwarn] == []
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_indexes_of_a_segment_in_tiered_storage_are_the_brokers(
     tmp_path: Path, is_packed: bool

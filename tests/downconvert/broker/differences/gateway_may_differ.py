@@ -18,6 +18,8 @@ from .users import READER
 
 LISTS: Final = ("partitions", "partition_indexes", "partition_data")
 INDICES: Final = ("partition", "partition_index", "index")
+CLIENT_ID_MAX: Final = 16_000
+BATCHES_VERSION: Final = 3  # of Produce, from which on it has batches
 REMOVED_SETTINGS: Final = {  # in Kafka 4.0
     "message.downconversion.enable",
     "message.format.version",
@@ -124,6 +126,62 @@ GATEWAY_MAY_DIFFER: Final = (
         "the records",
         "The gateway begins no sessions for these clients, so none of them continues one.",
         lambda asked, _: _has_no_session(asked) and asked.body.session_epoch not in (0, -1),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "A request with a client id of more than 16,000 bytes",
+        "as any other",
+        "the connection ends",
+        "The gateway reads a header in the first 16 KiB of a request.",
+        lambda asked, place: (
+            len(asked.envelope.client_id or "") > CLIENT_ID_MAX and place.ours == ENDED
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce 0 to 2 of records that are not valid",
+        "32, INVALID_TIMESTAMP, 87, INVALID_RECORD, or the error of the partition",
+        "-1, UNKNOWN_SERVER_ERROR",
+        "Clients of these versions do not know the first two. Invalid records are not sent to the "
+        "cluster.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce
+            and asked.version < BATCHES_VERSION
+            and place.is_in("error_code")
+            and place.kafka in (3, 32, 87)
+            and place.ours == -1
+        ),
+    ),
+    MayDiffer(
+        "Produce 0 to 2 without records, to a partition that is not there",
+        "3, UNKNOWN_TOPIC_OR_PARTITION",
+        "0",
+        "There is nothing to send to the cluster.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce
+            and asked.version < BATCHES_VERSION
+            and "no records" in repr(asked.body)
+            and (place.kafka, place.ours) == (3, 0)
+        ),
+    ),
+    MayDiffer(
+        "Produce with acks 0, of records that are refused",
+        "the connection ends before the next response",
+        "it ends once the cluster has refused them",
+        "The next request may be answered before.",
+        lambda asked, place: asked.is_unanswered and place.kafka == ENDED,
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce of records from the future, or that say that they have the time of the append",
+        "written",
+        "32, INVALID_TIMESTAMP (-1, UNKNOWN_SERVER_ERROR, before version 3)",
+        "The cluster says so: since Kafka 4.0, an hour is the limit.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce
+            and "odd: " in repr(asked.body)
+            and place.around[1].get("error_code") in (32, -1)
+        ),
         keeps_step=False,
     ),
 )

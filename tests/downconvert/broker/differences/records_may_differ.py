@@ -77,9 +77,7 @@ def _is_marker(batch: tuple[Any, ...]) -> bool:
 def names_twice(asked: Operation) -> bool:
     """Whether a produce names a partition more than once."""
     counts = Counter(
-        (topic.name, topic.topic_id, one.index)
-        if hasattr(topic, "topic_id")
-        else (topic.name, one.index)
+        (vars(topic).get("name"), repr(vars(topic).get("topic_id")), one.index)
         for topic in asked.body.topic_data
         for one in topic.partition_data
     )

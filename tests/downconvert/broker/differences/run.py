@@ -189,11 +189,12 @@ class _Block:
 
     def _compared(self, pair: Pair, number: int, asked: Operation) -> Iterator[Difference]:
         kafkas, ours = pair.responses()
+        if asked.api is ApiKey.Produce:
+            # Which of its records are written may differ, and no response says so.
+            is_unclear = names_twice(asked) or (asked.is_unanswered and is_damaged(asked))
+            self.run.is_in_step = self.run.is_in_step and not is_unclear
         if kafkas is None or ours is None:
             pair.reconnect()
-            # Which of its records are written may differ, and no response says so.
-            is_unclear = asked.is_unanswered and (is_damaged(asked) or names_twice(asked))
-            self.run.is_in_step = self.run.is_in_step and not is_unclear
             if kafkas is not ours:
                 ended = [ENDED if one is None else one for one in (kafkas, ours)]
                 if not self.run.may_differ(asked, Place("", ended[0], ended[1], ({}, {}))):

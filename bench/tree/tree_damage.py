@@ -29,7 +29,7 @@ from .tree_files import written
 from .tree_log import Batch
 from .tree_mixed import MIXED, add_unfinished, mix
 from .tree_model import NAME, VARIED, Copy, Tree, generated
-from .tree_offsets import FLIPPED, flip
+from .tree_offsets import BESIDE, FLIPPED, flip, miscount
 from .tree_places import PLACED, REMOTE, move, place
 from .tree_rows import dress
 from .tree_selected import SELECTED, select
@@ -55,6 +55,8 @@ def varied(seed: int) -> Tree:
     if seed >= FLIPPED:
         flip(tree)
         dress(tree)
+    if seed >= BESIDE:
+        miscount(tree)
     if seed >= SIZED:
         enlarge(tree)
     return tree

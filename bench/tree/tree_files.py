@@ -8,6 +8,7 @@ from typing import Final
 
 from downconvert.storage.names import HIGH_WATERMARKS, META_PROPERTIES, Kind, file_name
 from records.formats import BATCH_HEADER_SIZE, V2
+from tests.damage import damaged
 from tests.downconvert.storage.logs import indexed_segment
 
 from .tree_log import transactions, write_transaction_index
@@ -86,6 +87,9 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
             elif what == "offset":
                 flipped = piece.batches[number].base ^ 1 << piece.flips[number]
                 data[at : at + OFFSET_SIZE] = (flipped % 2**64).to_bytes(OFFSET_SIZE, "big")
+            elif what == "count":
+                wrong = damaged(datas[number], field="last_offset_delta", to=1000, crc="stale")
+                data[at : at + size] = wrong
             elif what == "size":
                 data[at + OFFSET_SIZE] = 0x7F  # its first byte
             elif what == "header":

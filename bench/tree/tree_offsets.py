@@ -1,5 +1,5 @@
 """Flips bits in the base offsets of batches, which no checksum covers. A wrong offset shows if the
-batch overlaps a neighbour.
+batch overlaps a neighbour. Other batches get a wrong number of offsets, which their checksum shows.
 
 Not here: other damage (tree_model.py, tree_damage.py)."""
 
@@ -14,6 +14,8 @@ from .tree_places import TIERS
 
 # Seeds from here on have flipped bits. Earlier ones stay as they are: tests name them.
 FLIPPED: Final = 10_300_000
+# Seeds from here on also have flipped bits beside other damage, and wrong numbers of offsets.
+BESIDE: Final = 24_000_000
 BITS: Final = 64
 SIGN: Final = 63
 
@@ -26,10 +28,27 @@ def flip(tree: Tree) -> None:
     for copy in tree.copies:
         for number, at in list(_possible(copy)):
             piece = copy.pieces[number]
-            if chance.random() < 0.08 and not {at - 1, at, at + 1} & set(piece.broken):
+            around = {piece.broken.get(number, "") for number in (at - 1, at, at + 1)}
+            allowed = {"", "body"} if tree.seed >= BESIDE and at not in piece.broken else {""}
+            if chance.random() < 0.08 and around <= allowed:
                 bits = [bit for bit in range(BITS) if _is_noticed(copy, number, at, bit)]
                 if bits:
                     piece.broken[at], piece.flips[at] = "offset", chance.choice(bits)
+
+
+def miscount(tree: Tree) -> None:
+    """Raises the number of offsets in some headers. The batch after that is right, and followed by
+    another one, which shows it."""
+    chance = random.Random(f"miscount {tree.seed}")
+    for copy in tree.copies if tree.is_hurt else ():
+        for number, at in list(_possible(copy)):
+            piece = copy.pieces[number]
+            some = piece.batches[at : at + 3]
+            are_sound = not {at, at + 1, at + 2} & set(piece.broken)
+            is_shown = len(some) == 3 and some[1].last + 1 == some[2].base
+            is_new = all(one.magic == V2 for one in some)
+            if are_sound and is_shown and is_new and chance.random() < 0.1:
+                piece.broken[at] = "count"
 
 
 def _possible(copy: Copy) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from downconvert.storage.errors import StorageError
 from downconvert.storage.names import Kind
-from downconvert.storage.segments.rising import may_have
+from downconvert.storage.segments.rising import counted, may_have
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batches.reader import read_batch
 from records.checksum import verify_checksum
@@ -106,7 +106,7 @@ class Boundaries:
         assert self._records is not None
         reached, after = start, 0
         with suppress(CorruptRecordsError):
-            for header in self._records.slice(start, end - start).batches():
+            for header in counted(self._records.slice(start, end - start)):
                 reached, after = start + header.position + header.size, header.last_offset + 1
         return reached == end and not is_before(self._records, end, after)
 

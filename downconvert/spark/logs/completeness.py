@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import NOT_RISING, Rising, goes_beyond, limit_of
+from downconvert.storage.segments.rising import NOT_RISING, Rising, counted, goes_beyond, limit_of
 from records import BatchHeader, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
 from records.checksum import verify_checksum
@@ -25,6 +25,7 @@ from records.formats import ENTRY_HEAD_SIZE
 from .boundaries import first_offset
 from .compacted import cleaned_until
 from .opening import OpenedSegment, opened
+from .resuming import Resuming, header_at
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split, whole_file
 
@@ -123,7 +124,7 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
         records, start = found.records, found.boundaries().before_offset(offset)
         end, is_cut, rising = start, True, Rising(file.base_offset)
         try:
-            for header in records.slice(start, records.size - start).batches():
+            for header in counted(records.slice(start, records.size - start)):
                 if start and not header.position:  # the index confirms this batch's offset
                     rising = Rising(header.base_offset)
                 is_cut = rising.add(header)
@@ -176,7 +177,7 @@ def _scanned(
             header = header._replace(position=position)
             if header.last_offset >= at:
                 verify_checksum(records, header)
-            following = _header_at(records, position + header.size)
+            following = header_at(records, position + header.size)
             limit = limit_of(header, following, file.offset_max)
             is_beyond = goes_beyond(header, after, limit)
             if position != indexed_at and (is_beyond or header.base_offset < after):
@@ -185,7 +186,7 @@ def _scanned(
             if at < after:
                 yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
                 at = max(at, after)
-            following = _after(found, position, after)
+            following = _after(found, position, after, file.offset_max)
             if following is None:
                 break
             position = first = following.position
@@ -223,25 +224,16 @@ def _scanned(
             yield Stretch(at, until, State.COMPACTED, NONE, file)
 
 
-def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | None:
-    """The batch after a damaged batch. It is found by the size of the damaged one, or by the index;
-    None: neither leads to a batch."""
-    records, boundaries, end = found.records, found.boundaries(), None
-    with suppress(CorruptRecordsError):
-        damaged = next(records.slice(position, records.size - position).batches(), None)
-        end = None if damaged is None else position + damaged.size
-    for at in (boundaries.after_damage(position, end), boundaries.from_position(position + 1)):
-        following = None if at is None else _header_at(records, at)
+def _after(found: OpenedSegment, position: int, after: int, offset_max: int) -> BatchHeader | None:
+    """The next readable batch after a damaged one, with a fitting offset; None: not known."""
+    resuming = Resuming(found.records, found.boundaries(), offset_max)
+    at = resuming.after(position, after).position
+    while at is not None and at < found.records.size:
+        following = header_at(found.records, at)
         if following is not None and following.base_offset >= after:
             return following
+        at = resuming.after(at, after).position
     return None
-
-
-def _header_at(records: Records, position: int) -> BatchHeader | None:
-    header = None
-    with suppress(CorruptRecordsError):
-        header = next(records.slice(position, records.size - position).batches(), None)
-    return None if header is None else header._replace(position=position)
 
 
 def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:

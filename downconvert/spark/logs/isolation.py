@@ -25,7 +25,7 @@ from downconvert.storage.producers.producer_state import (
     read_marker,
     read_snapshot,
 )
-from downconvert.storage.segments.rising import in_order
+from downconvert.storage.segments.rising import counted, in_order
 from downconvert.storage.segments.segment import Segment
 from records import BatchHeader, CorruptRecordsError
 from records.batches.control import EndTransactionMarker
@@ -196,7 +196,7 @@ def _followed_from_snapshot(files: Sequence[SegmentFile], segments: Sequence[Seg
 def _batches(file: SegmentFile) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
     """The batches of a segment, with the markers that end transactions. CorruptRecordsError."""
     with closing(opened(whole_file(file, file.base_offset, is_verified=True))) as found:
-        for header in in_order(found.records.batches(), file.base_offset, file.offset_max):
+        for header in in_order(counted(found.records), file.base_offset, file.offset_max):
             yield header, read_marker(found.records, header)
 
 

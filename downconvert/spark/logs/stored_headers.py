@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import Rising, below
+from downconvert.storage.segments.rising import Rising, below, counted
 from records import BatchHeader, CorruptRecordsError, FileRecords, Records
 
 from .boundaries import Boundaries
@@ -29,7 +29,7 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
     The iterator raises CorruptRecordsError at damage. FileNotFoundError: the segment is gone.
     SegmentChangedError, StoreError, CorruptFileError."""
     with _records_near(file, offset) as records:
-        yield records.batches()
+        yield counted(records)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def last_batch(file: SegmentFile, known: BatchHeader | None = None) -> LastBatch
     with _records_from(file, known) as (records, after):
         rising = Rising(after)
         try:
-            for header in below(records.batches(), file.next_offset):
+            for header in below(counted(records), file.next_offset):
                 is_damaged = not rising.add(header)
                 found = found if is_damaged else header
                 end = header.position + header.size

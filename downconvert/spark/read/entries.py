@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
-from downconvert.spark.logs.boundaries import first_offset
 from downconvert.spark.logs.compacted import cleaned_until, is_indexed_beyond
 from downconvert.spark.logs.completeness import (
     State,
@@ -29,11 +28,12 @@ from downconvert.spark.logs.completeness import (
     stretches_of_copies,
 )
 from downconvert.spark.logs.opening import OpenedSegment, opened
+from downconvert.spark.logs.resuming import Resuming
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
-from downconvert.storage.segments.rising import NOT_RISING, goes_beyond
+from downconvert.storage.segments.rising import NOT_RISING, counted
 from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE
@@ -131,7 +131,7 @@ class Entries:
             self.position = self.end
             return
         start = self.start_of(entry)
-        following, end = self._next_fitting(entry, start)
+        following, end = self._resuming().after(entry, start)
         lost = self._lost(start, following, end)
         state = self._state_of(entry, following)
         valid_until = self.split.segment.valid_until
@@ -196,7 +196,7 @@ class Entries:
         absent = yield from self._from_copies(start, until)
         if not absent:
             return
-        known = cleaned_until(file, after, self.records.batches())
+        known = cleaned_until(file, after, counted(self.records))
         for first, last in ((max(first, known), last) for first, last in absent if last > known):
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
@@ -236,7 +236,7 @@ class Entries:
         None: not known. `own_end`: their end by the damaged headers."""
         end: int | None = self.split.segment.next_offset
         if following is not None and following < self.size:
-            end = self._base_offset(following)
+            end = self._resuming().base_offset(following)
             if end is None:
                 end = own_end
         elif following is not None and is_last(self.split.segment):
@@ -245,40 +245,6 @@ class Entries:
             return None
         is_known = start < end or start >= self.split.end_offset
         return (start, end) if is_known else None
-
-    def _next_fitting(self, entry: int, start: int | None) -> tuple[int | None, int | None]:
-        """The position of the next entry whose offsets are not too low, and the offset after the
-        entries before it, by their headers. None: not known. `start`: the damaged entry's offset.
-
-        Entries with too low offsets are lost together with the damaged entry."""
-        following = self._following(entry)
-        end = self._own_end(entry, following, start)
-        while following is not None and self._is_too_low(entry, following, start):
-            entry, following = following, self._following(following)
-            end = self._own_end(entry, following, end)
-        return following, end
-
-    def _is_too_low(self, entry: int, following: int, start: int | None) -> bool:
-        """Whether the next entry does not begin after the damaged entry before it, which is at
-        offset `start`. False if an index entry leads there, and confirms the offset."""
-        end, base = self._own_end(entry, following, start), self._base_offset(following)
-        if not self.options.verify_crc or start is None or end is None or base is None:
-            return False
-        damaged = self.header(entry)
-        if base >= end or damaged is None or goes_beyond(damaged, start, base):
-            return False
-        return self._boundary(following) != following
-
-    def _own_end(self, entry: int, following: int | None, start: int | None) -> int | None:
-        """The offset after a damaged entry that begins at offset `start`, by its own header; None:
-        its size does not lead to `following`."""
-        damaged = None
-        with suppress(CorruptRecordsError):
-            damaged = self.header(entry)
-        if damaged is None or entry + damaged.size != following:
-            return None
-        first = max(damaged.base_offset, -1 if start is None else start)
-        return first + damaged.last_offset - damaged.base_offset + 1
 
     def start_of(self, entry: int) -> int | None:
         """The offset at which an entry begins, by the entries before it; None: not known."""
@@ -292,17 +258,7 @@ class Entries:
                 after, end = self._offset_after(begin, entry)
                 if end == entry:
                     return after
-        return self._base_offset(entry)
-
-    def _base_offset(self, position: int) -> int | None:
-        """The base offset of the entry there; None: its header does not have it."""
-        try:
-            header = self.header(position)
-        except CorruptRecordsError:
-            return None
-        if header is None:
-            return None
-        return first_offset(self.records, header, self.options.max_record_bytes)
+        return self._resuming().base_offset(entry)
 
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
         """The offset after the last complete entry that ends at or before `end` and has offsets of
@@ -348,13 +304,14 @@ class Entries:
         arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _following(self, entry: int) -> int | None:
-        """The position of the next entry; None: not known."""
-        header = None
-        with suppress(CorruptRecordsError):
-            header = self.header(entry)
-        end = None if header is None else entry + header.size
-        return self._opened.boundaries().after_damage(entry, end)
+    def _resuming(self) -> Resuming:
+        return Resuming(
+            self.records,
+            self._opened.boundaries(),
+            self.split.segment.offset_max,
+            size_max=self.options.max_record_bytes,
+            verify=self.options.verify_crc,
+        )
 
     def _boundary(self, position: int) -> int | None:
         return self._opened.boundaries().from_position(position)

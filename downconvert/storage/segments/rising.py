@@ -4,11 +4,13 @@ offset is between those of the neighbours.
 Not here: continuing after a wrong offset (spark/read/entries.py)."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Final
 
 from downconvert.storage.names import OFFSET_MAX
-from records import BatchHeader, CorruptRecordsError
+from records import BatchHeader, CorruptRecordsError, Records
+from records.checksum import verify_checksum
 
 NOT_RISING: Final = "offsets do not rise"
 
@@ -31,6 +33,37 @@ class Rising:
             return False
         self.after, self._last = header.last_offset + 1, header
         return True
+
+
+def counted(records: Records) -> Iterator[BatchHeader]:
+    """The headers of consecutive batches. A batch may have too high a last offset, which its
+    checksum shows. Then it ends where the next batch begins. CorruptRecordsError: damage."""
+    before = None
+    try:
+        for header in records.batches():
+            if before is not None:
+                yield _up_to(records, before, header.base_offset)
+            before = header
+    except CorruptRecordsError:
+        if before is not None:
+            yield before
+        raise
+    if before is not None:
+        yield before
+
+
+def _up_to(records: Records, header: BatchHeader, following: int) -> BatchHeader:
+    if header.base_offset < following <= header.last_offset and not is_sound(records, header):
+        return header._replace(last_offset_delta=following - header.base_offset - 1)
+    return header
+
+
+def is_sound(records: Records, header: BatchHeader) -> bool:
+    """Whether the checksum of a batch is right."""
+    with suppress(CorruptRecordsError):
+        verify_checksum(records, header)
+        return True
+    return False
 
 
 def below(headers: Iterable[BatchHeader], end: int) -> Iterator[BatchHeader]:

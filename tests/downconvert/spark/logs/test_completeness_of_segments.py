@@ -187,7 +187,7 @@ def test_one_record_is_enough_for_an_index_to_lead_beyond(tmp_path: Path, gone: 
     ("base", "behind"),
     [
         (2, []),
-        (3, [(3, 7, State.WHOLE, 0)]),
+        (3, []),
         (4, [(3, 4, State.DAMAGED, 0), (4, 7, State.WHOLE, 0)]),
     ],
 )

@@ -1,10 +1,14 @@
 """A batch whose offset does not fit between its neighbours' does not say where a log ends."""
 
+from contextlib import nullcontext
+from typing import Literal
+
 import pytest
 
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import Rising, below, in_order, may_have
+from downconvert.storage.segments.rising import Rising, below, counted, in_order, may_have
 from records import CorruptRecordsError, MemoryRecords
+from tests.damage import damaged
 from tests.downconvert.storage.logs import batch
 
 
@@ -37,6 +41,23 @@ def test_a_single_batch_beyond_an_offset_does_not_end_the_batches_below() -> Non
     data = b"".join(batch(*range(base, base + 10)) for base in bases)
     found = [header.base_offset for header in below(MemoryRecords(data).batches(), 50)]
     assert found == [0, 10, 30]
+
+
+@pytest.mark.parametrize(
+    ("crc", "following", "end"),
+    [("stale", 10, 10), ("stale", 90, 90), ("stale", 120, 100), ("fixed", 10, 100)],
+)
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_batch_ends_before_the_next_one_unless_its_checksum_says_more(
+    crc: Literal["stale", "fixed"], following: int, end: int, is_torn: bool
+) -> None:
+    first = damaged(batch(*range(10)), field="last_offset_delta", to=99, crc=crc)
+    torn = damaged(batch(0), field="magic", to=9) if is_torn else b""
+    found = []
+    with pytest.raises(CorruptRecordsError) if is_torn else nullcontext():
+        for header in counted(MemoryRecords(first + batch(following) + torn)):
+            found.append((header.base_offset, header.last_offset + 1))
+    assert found == [(0, end), (following, following + 1)]
 
 
 @pytest.mark.parametrize("second", [None, 20])

@@ -21,10 +21,13 @@ AT_ONCE: Final = 4  # more than there may be cores: tests wait for sockets and c
 ROOT: Final = Path(__file__).parents[1]
 
 # Longest first, so that none runs alone in the end. Tests of the gateway's network wait for
-# time-outs, for minutes, and leave the processor to the others.
+# time-outs, for minutes, and leave the processor to the others. Old clients and Spark's jobs take
+# minutes where programs of others are tested, and seconds elsewhere.
 PARTS: Final = (
     "tests/downconvert/gateway/network",
     "tests/downconvert/spark",
+    "tests/clients",
+    "tests/downconvert/spark/jobs",
     "tests/downconvert/broker",
     "tests/downconvert/gateway",
     "tests/downconvert/cli",
@@ -33,12 +36,10 @@ PARTS: Final = (
     "tests/downconvert/spark/stream",
     "tests/downconvert/conversion",
     "tests/simulator",
-    "tests/downconvert/spark/jobs",
     "tests/downconvert/spark/test_bench_trees.py",
     "tests/downconvert",
     "tests",
     "tests/bench",
-    "tests/clients",
 )
 
 

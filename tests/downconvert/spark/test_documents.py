@@ -78,6 +78,7 @@ def test_the_header_of_a_schema_registry_is_taken_off(spark: SparkSession) -> No
 
 
 @pytest.mark.others
+@pytest.mark.more
 @pytest.mark.timeout(900)
 def test_the_examples_run_in_an_environment_that_is_not_activated(tmp_path: Path) -> None:
     """And no other Python of this machine has what they need."""
@@ -173,6 +174,7 @@ def test_the_commands_run(
 
 
 @pytest.mark.others
+@pytest.mark.more
 def test_the_archive_for_a_cluster_runs(tmp_path: Path) -> None:
     """The last example: the archive that a line of Python writes, and `spark-submit`."""
     broker(tmp_path / "kafka")

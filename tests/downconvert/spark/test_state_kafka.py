@@ -101,7 +101,9 @@ def transact(address: str, name: str, offset: int, *, end: str) -> Any:
     return producer
 
 
-@pytest.mark.parametrize("version", [kafka_server.OLD, kafka_server.NEW])
+@pytest.mark.parametrize(
+    "version", [pytest.param(kafka_server.OLD, marks=pytest.mark.more), kafka_server.NEW]
+)
 def test_state_tables_have_what_kafkas_tools_show(version: str, tmp_path: Path) -> None:
     properties = {"broker.session.timeout.ms": "60000"}  # fenced ones are not asked
     with kafka_server.running(version, log_dir=tmp_path / "logs", properties=properties) as kafka:

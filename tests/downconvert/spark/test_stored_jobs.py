@@ -155,7 +155,7 @@ def run(job: str, target: str, number: int) -> "subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.parametrize("job", ["export", "convert"])
+@pytest.mark.parametrize("job", ["export", pytest.param("convert", marks=pytest.mark.more)])
 def test_a_job_that_is_killed_leaves_no_record_twice_or_missing(logs: Path, job: str) -> None:
     target = logs.parent / f"killed-{job}"
     uri = f"{URI}/{target.name}"

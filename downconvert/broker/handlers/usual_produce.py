@@ -16,7 +16,7 @@ from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
 from downconvert.serving.appending import prepare_ordinary
 from downconvert.storage import StorageError
-from records.formats import TRANSACTIONAL, Codec
+from records.formats import Codec
 
 from .produce import LEADER, ZSTD_VERSION
 from .usual import Usual
@@ -88,17 +88,16 @@ def answer(broker: BrokerState, exchange: Exchange, request: UsualProduce, now: 
     partition = None if topic is None else topic.partitions.get(index)
     if topic is None or partition is None or name in INTERNAL_TOPICS:
         return False
-    config = broker.config
-    if partition.leader != config.node_id or not config.is_writable or exchange.quota is not None:
+    if not broker.config.is_writable or exchange.quota is not None:
         return False
     now_ms, version = broker.time_of_day.ms(now), exchange.request.version
     prepared = prepare_ordinary(records, topic.append_config, now_ms)
     if prepared is None:
         return False
     batch, start_offset = prepared.batches[0], partition.start_offset
-    if batch.attributes & TRANSACTIONAL or (version < ZSTD_VERSION and batch.codec is Codec.ZSTD):
+    if version < ZSTD_VERSION and batch.codec is Codec.ZSTD:
         return False
-    try:
+    try:  # it refuses transactional batches, and partitions that this broker does not lead
         base_offset, _, append_time = partition.append(prepared, now, now_ms)
     except (ApiError, OSError, StorageError):
         return False

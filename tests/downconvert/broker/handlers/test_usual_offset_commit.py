@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.damage import mutated
+from tests.damage import mutated, spliced
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.broker.producing import NOW
 
@@ -56,7 +56,7 @@ def some_request(random: Random) -> bytes:
     body = commit(*topics, group=group, generation=generation)
     body.member_id = random.choice([""] * 9 + ["m"])
     body.retention_time_ms = random.choice((-1, -1, 0, 1000, 2**62))
-    body.group_instance_id = random.choice([None] * 9 + ["i"])
+    body.group_instance_id = random.choice([None] * 8 + ["i", ""])
     data = frame(ApiKey.OffsetCommit, random.choice(VERSIONS), body)
     return mutated(data, random) if random.random() < 0.2 else data
 
@@ -110,3 +110,13 @@ def test_a_request_that_was_cut_is_refused_as_before(version: int, tmp_path: Pat
         for size in range(len(data)):
             assert not both.compare(data[:size], NOW)
         assert both.compare(data + b"more", NOW)
+
+
+@pytest.mark.parametrize("version", USUAL)
+def test_lengths_and_counts_below_zero_are_refused_as_before(version: int, tmp_path: Path) -> None:
+    body = commit(("", [partition(0, "")]), ("t", [partition(0, "m")]), group="")
+    data = frame(ApiKey.OffsetCommit, version, body)
+    with both_ways(tmp_path, "t") as both:
+        for at in range(len(data)):
+            for number in (b"\xff\xff", b"\xff\xfe", b"\xff\xff\xff\xff"):
+                both.compare(spliced(data, at, number, drop=len(number)), NOW)

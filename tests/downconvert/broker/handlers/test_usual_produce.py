@@ -1,5 +1,6 @@
 """A usual produce is answered as by the handler that answers all others, and writes the same."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -7,11 +8,12 @@ import pytest
 
 from downconvert.access.rights import Access
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.appending import prepare_ordinary
 from records import Codec
 from tests.backends import NAMES
 from tests.damage import damaged, mutated
-from tests.downconvert.broker.asking import frame, value
-from tests.downconvert.broker.producing import NOW, batch, magic_of
+from tests.downconvert.broker.asking import begin, frame, value
+from tests.downconvert.broker.producing import NOW, NOW_MS, batch, magic_of
 
 from .both_ways import BothWays, both_ways, check_logs
 
@@ -67,7 +69,7 @@ def some_request(random: Random, version: int) -> bytes:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_responses_and_the_logs_are_the_same(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
-    with both_ways(tmp_path, "t") as both:
+    with both_ways(tmp_path, "t", "__consumer_offsets") as both:
         for _ in range(150):
             both.compare(some_request(random, random.choice(VERSIONS)), NOW)
         assert both.answered
@@ -121,6 +123,44 @@ def test_nothing_is_appended_after_the_disk_has_failed(tmp_path: Path) -> None:
             partition = broker.topics["t"].partitions[0]
             partition.log.writer.files.fence(tmp_path, OSError(5, "failed"))
         assert not usual(both)
+
+
+def test_a_broker_that_does_not_lead_or_only_reads_refuses_as_before(tmp_path: Path) -> None:
+    with both_ways(tmp_path, "t") as both:
+        assert usual(both)
+        for broker in both.brokers:
+            broker.config = replace(broker.config, is_writable=False)
+        assert not usual(both)
+        for broker in both.brokers:
+            broker.config = replace(broker.config, is_writable=True)
+            broker.topics["t"].partitions[0].await_controller(0)
+        assert not usual(both)
+        check_logs(tmp_path)
+
+
+def test_a_batch_of_an_open_transaction_is_left(tmp_path: Path) -> None:
+    def data(sequence: int) -> bytes:
+        producing = {"producer_id": 5, "producer_epoch": 0, "base_sequence": sequence}
+        return batch(2, transactional=True, **producing)
+
+    with both_ways(tmp_path, "t") as both:
+        for broker in both.brokers:
+            topic = broker.topics["t"]
+            prepared = prepare_ordinary(data(0), topic.append_config, NOW_MS)
+            assert prepared is not None
+            topic.partitions[0].append(prepared, NOW, NOW_MS, lambda _: None)
+        assert not both.compare(frame(ApiKey.Produce, 7, request(data(2))), NOW)
+
+
+def test_a_waiting_fetch_gets_the_records(tmp_path: Path) -> None:
+    wanted = Message(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topics = [Message(topic="t", partitions=[wanted])]
+    body = Message(replica_id=-1, max_wait_ms=1000, min_bytes=1, max_bytes=1000, topics=topics)
+    with both_ways(tmp_path, "t") as both:
+        waiting = [begin(broker, ApiKey.Fetch, 4, body, now=NOW) for broker in both.brokers]
+        assert not any(exchange.is_done for exchange in waiting)
+        assert usual(both)
+        assert all(exchange.is_done for exchange in waiting)
 
 
 def test_a_usual_produce_is_counted_once(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ CALLS_MAX: Final = {
     "ApiVersions": 31,
     "Metadata": 37,
     "Heartbeat": 40,
-    "OffsetCommit": 76,
-    "Produce": 84,
+    "OffsetCommit": 68,
+    "Produce": 56,
 }
 
 

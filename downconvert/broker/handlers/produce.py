@@ -319,6 +319,7 @@ class _Replication:
 def _response(produced: list[_Produced]) -> Message:
     """Partitions under their topics, in the order of the request."""
     topics: list[Message] = []
+    partitions: list[Message] = []
     asked: Message | None = None
     for one in produced:
         if one.topic is not asked:

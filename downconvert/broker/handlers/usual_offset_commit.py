@@ -23,6 +23,7 @@ from .usual import Usual
 
 SIZE_MAX: Final = 4 * KiB  # bytes of a request
 NULL: Final = -1  # in place of a length
+assert NULL == NO_TIME
 LENGTH: Final = Struct(">h")
 COUNT: Final = Struct(">i")
 GENERATION: Final = Struct(">ih")  # and the length of the member id
@@ -38,17 +39,17 @@ class Layout(NamedTuple):
     topics: Struct
     partition: Struct
     start: Struct
-    has_retention: bool = False
 
 
+RETENTION, INSTANCE = Struct(">qi"), Struct(">hi")
 OLD, WITH_EPOCH, THROTTLED = Struct(">iqh"), Struct(">iqih"), Struct(">iiii")
 LAYOUTS: Final = {
-    2: Layout(Struct(">qi"), OLD, Struct(">iii"), has_retention=True),
-    3: Layout(Struct(">qi"), OLD, THROTTLED, has_retention=True),
-    4: Layout(Struct(">qi"), OLD, THROTTLED, has_retention=True),
+    2: Layout(RETENTION, OLD, Struct(">iii")),
+    3: Layout(RETENTION, OLD, THROTTLED),
+    4: Layout(RETENTION, OLD, THROTTLED),
     5: Layout(COUNT, OLD, THROTTLED),
     6: Layout(COUNT, WITH_EPOCH, THROTTLED),
-    7: Layout(Struct(">hi"), WITH_EPOCH, THROTTLED),
+    7: Layout(INSTANCE, WITH_EPOCH, THROTTLED),
 }
 # An index, an offset, a leader epoch, and metadata.
 Offset: TypeAlias = tuple[int, int, int, str]
@@ -69,7 +70,8 @@ def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
     layout, size = LAYOUTS.get(header.version), len(frame)
     if layout is None or size > SIZE_MAX:
         return None
-    topics = []
+    layout_of_topics, layout_of_partition, _ = layout
+    topics, retention, epoch = [], NO_TIME, NO_EPOCH
     try:
         (length,) = LENGTH.unpack_from(frame, header.size)
         start = header.size + LENGTH.size
@@ -80,12 +82,14 @@ def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
         group_id = frame[start:at].tobytes().decode()
         start = at + GENERATION.size
         at = start + member_length
-        *before, count = layout.topics.unpack_from(frame, at)
+        if layout_of_topics is COUNT:
+            (count,) = COUNT.unpack_from(frame, at)
+        else:
+            retention, count = layout_of_topics.unpack_from(frame, at)
+        if count < 0 or (layout_of_topics is INSTANCE and retention != NULL):
+            return None  # or it has an instance id, and this is its length
         member_id = frame[start:at].tobytes().decode()
-        at += layout.topics.size
-        retention = before[0] if layout.has_retention else NO_TIME
-        if before and before[0] != NULL and not layout.has_retention:
-            return None  # it has an instance id
+        at += layout_of_topics.size
         for _ in range(count):
             (length,) = LENGTH.unpack_from(frame, at)
             start = at + LENGTH.size
@@ -97,17 +101,20 @@ def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
             at += COUNT.size
             offsets: list[Offset] = []
             for _ in range(partitions):
-                index, offset, *epoch, length = layout.partition.unpack_from(frame, at)
-                start = at + layout.partition.size
-                at = start + max(length, 0)
+                if layout_of_partition is OLD:
+                    index, offset, length = OLD.unpack_from(frame, at)
+                else:
+                    index, offset, epoch, length = WITH_EPOCH.unpack_from(frame, at)
+                at += layout_of_partition.size
+                metadata = ""
+                if length > 0:
+                    metadata = frame[at : at + length].tobytes().decode()
+                    at += length
                 if length < NULL or at > size:
                     return None
-                metadata = frame[start:at].tobytes().decode()
-                offsets.append((index, offset, epoch[0] if epoch else NO_EPOCH, metadata))
+                offsets.append((index, offset, epoch, metadata))
             topics.append((name, offsets))
     except (struct.error, UnicodeDecodeError):
-        return None
-    if count < 0:
         return None
     return tuple.__new__(UsualCommit, (group_id, generation, member_id, retention, topics))
 

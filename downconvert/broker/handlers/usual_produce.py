@@ -56,7 +56,7 @@ class UsualProduce(NamedTuple):
     """The fields of such a request."""
 
     topic: str
-    index: int
+    partition: int
     records: memoryview
 
 

@@ -25,6 +25,7 @@ from downconvert.gateway.observing import Observation, last_old
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from downconvert.serving.garbage import rare_looks
 from records.backend import NAME, REFERENCE
 from records.logged import log_of
 
@@ -61,6 +62,7 @@ def run(
     kept = History(history, clusters)
     context.call_on_close(log())
     allow_files()
+    context.with_resource(rare_looks())
     gateways = {}
     for name, config in clusters.items():
         with _errors(), cluster_named(name):

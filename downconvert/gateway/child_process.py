@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Any, Final
 
 from downconvert.access.rights import ConfigError
+from downconvert.serving.garbage import rare_looks
 from records.logged import log_of
 
 from .config import GatewayConfig
@@ -83,7 +84,8 @@ def serve(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     end_logging = configure()
     try:
-        _serve(control, HandedListeners(sockets), config, ledgers)
+        with rare_looks():
+            _serve(control, HandedListeners(sockets), config, ledgers)
     finally:
         end_logging()
 

@@ -1,5 +1,6 @@
 """A run of gateways from its first line to its end, with gateways that only say what they do."""
 
+import gc
 import json
 import logging
 import os
@@ -20,6 +21,7 @@ from downconvert.gateway.clusters import ONLY
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.figures import Figures
 from downconvert.gateway.topology import Address
+from downconvert.serving.garbage import NEW_MAX
 from tests.ports import LOOPBACK, free_ports
 
 CLUSTER = Address("kafka", 9092)
@@ -142,6 +144,13 @@ def test_each_line_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     run({ONLY: CONFIG})
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert not Fake.hooks
+
+
+def test_looks_for_garbage_are_rare_while_clients_are_served() -> None:
+    found = list[int]()
+    Fake.hooks = [lambda: found.append(gc.get_threshold()[0])]
+    run({ONLY: CONFIG})
+    assert found == [NEW_MAX]
 
 
 def test_lines_of_several_clusters_name_theirs(capsys: pytest.CaptureFixture[str]) -> None:

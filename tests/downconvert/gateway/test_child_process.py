@@ -3,6 +3,7 @@
 Not here: the parent (test_processes_steps.py), both as processes (test_processes.py)."""
 
 import errno
+import gc
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ from downconvert.gateway.figures import Figures
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.topology import BOOTSTRAP, Address
+from downconvert.serving.garbage import NEW_MAX
 from tests.ports import LOOPBACK
 
 PORT: Final = 18_765
@@ -266,6 +268,15 @@ def test_the_parent_decides_about_signals(parent: Parent) -> None:
     def script(one: Parent) -> None:
         one.ask(0, "ready")
         assert [signal.getsignal(number) for number in SIGNALS] == [signal.SIG_IGN] * 3
+        one.control.send((1, "stop", None))
+
+    parent.serves(CONFIG, script)
+
+
+def test_looks_for_garbage_are_rare_while_clients_are_served(parent: Parent) -> None:
+    def script(one: Parent) -> None:
+        one.ask(0, "ready")
+        assert gc.get_threshold()[0] == NEW_MAX
         one.control.send((1, "stop", None))
 
     parent.serves(CONFIG, script)

@@ -1,0 +1,26 @@
+"""How the command runs its server. What it serves is in test_serve.py."""
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from downconvert.cli import serve_run
+from downconvert.cli.failure import CommandError
+from downconvert.serving.garbage import NEW_MAX
+
+from .running import Command
+
+
+def test_looks_for_garbage_are_rare_while_clients_are_served(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[int]()
+
+    def serving(*_: object, **__: object) -> None:
+        found.append(gc.get_threshold()[0])
+        raise CommandError("it is seen")
+
+    monkeypatch.setattr(serve_run, "Server", serving)
+    assert command("serve", tmp_path).code == 2
+    assert found == [NEW_MAX]

@@ -1,0 +1,55 @@
+"""A large request causes no full look for garbage, during which all clients would wait."""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import Message
+from downconvert.serving.garbage import NEW_MAX, rare_looks
+
+FULL = 2  # the oldest generation
+
+
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    """The generation of each look while looks are rare."""
+    found = list[int]()
+
+    def note(phase: str, info: dict[str, Any]) -> None:
+        if phase == "stop":
+            found.append(info["generation"])
+
+    gc.callbacks.append(note)
+    with rare_looks():
+        gc.collect()
+        found.clear()
+        yield found
+    gc.callbacks.remove(note)
+
+
+def test_a_request_with_many_partitions_causes_no_full_look(looks: list[int]) -> None:
+    partitions = [Message(partition=number) for number in range(50_000)]
+    topics = [Message(topic="t", partitions=partitions)]
+    looks.clear()
+    data = memoryview(encode("FetchRequest", 11, Message(topics=topics)))
+    body = decode("FetchRequest", 11, data)
+    assert len(body.topics[0].partitions) == len(partitions)
+    assert FULL not in looks
+
+
+def test_afterwards_looks_are_as_frequent_as_before() -> None:
+    before = gc.get_threshold()
+    with rare_looks():
+        assert gc.get_threshold() == (NEW_MAX, *before[1:])
+    assert gc.get_threshold() == before
+
+
+def test_objects_that_refer_to_each_other_are_found_in_time(looks: list[int]) -> None:
+    for _ in range(2 * NEW_MAX):
+        cycle: list[Any] = []
+        cycle.append(cycle)
+    assert looks

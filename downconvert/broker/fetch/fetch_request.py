@@ -7,6 +7,7 @@ Not here: sessions (fetch_session.py), reading (fetch_reader.py)."""
 
 from typing import Final
 
+from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE, SESSIONS_SINCE, magic_of
 from downconvert.protocol.schemas import Message
@@ -24,7 +25,7 @@ class FetchRequest:
     magic: the newest message format that the client reads; None: any. is_follower: whether a
     replica fetches. is_committed: whether the client reads only committed records. wait: seconds.
     context: the partitions of a request without a session. alone: its only partition, if a consumer
-    without a session reads all records.
+    without a session reads all records, and does not ask for more than is converted at once.
 
     Raises ApiError if the isolation level is unknown."""
 
@@ -59,7 +60,9 @@ class FetchRequest:
         self.alone: Asked | None = None
         reads_all = not (self.is_follower or self.is_committed)
         if reads_all and self.context is not None and len(self.context.asked) == 1:
-            (self.alone,) = self.context.asked
+            (asked,) = self.context.asked
+            is_small = min(asked.max_bytes, self.max_bytes) <= SMALL_SIZE_MAX
+            self.alone = asked if is_small or self.magic is None else None
 
 
 def check_isolation(level: int) -> None:

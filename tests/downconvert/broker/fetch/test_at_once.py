@@ -143,11 +143,12 @@ def test_versions_with_the_usual_fields_are_answered_at_once(
 
 
 @pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("size", [1000, 1_000_000])
 def test_records_at_the_end_of_a_log_are_converted_for_all_who_ask(
-    broker: Broker, version: int, usual: list[bool]
+    broker: Broker, version: int, usual: list[bool], size: int
 ) -> None:
-    assert len(records_of(fetched(fetch(broker, version, size=1000)))) == 3
-    assert usual == [False]
+    assert len(records_of(fetched(fetch(broker, version, size=size)))) == 3
+    assert not any(usual)
 
 
 def test_a_large_conversion_is_not_made_at_once(tmp_path: Path, usual: list[bool]) -> None:
@@ -250,11 +251,11 @@ def test_damaged_records_are_an_error_of_the_partition(tmp_path: Path, usual: li
 
 
 def test_a_request_knows_the_partition_of_a_usual_fetch() -> None:
-    def alone(version: int = 11, **fields: Any) -> object:
+    def alone(version: int = 11, size: int = 7, **fields: Any) -> object:
         one = Message(
             partition=3,
             fetch_offset=5,
-            partition_max_bytes=7,
+            partition_max_bytes=size,
             current_leader_epoch=-1,
             last_fetched_epoch=-1,
             log_start_offset=-1,
@@ -274,6 +275,10 @@ def test_a_request_knows_the_partition_of_a_usual_fetch() -> None:
 
     found = alone()
     assert (found.topic, found.index, found.offset) == ("t", 3, 5)  # type: ignore[attr-defined]
+    assert alone(3) is not None
+    assert alone(size=2**31 - 1, max_bytes=2**31 - 1) is not None
+    assert alone(3, size=2**31 - 1) is not None, "the response is limited"
+    assert alone(3, size=2**31 - 1, max_bytes=2**31 - 1) is None
     assert alone(replica_id=1) is None
     assert alone(isolation_level=1) is None
     assert alone(session_epoch=0) is None

@@ -119,6 +119,17 @@ def test_encrypted_segments_are_read_with_the_operators_key(
         offsets(tmp_path / "tier")
 
 
+def test_an_encrypted_segment_with_empty_indexes_is_read(
+    source: Path, tmp_path: Path, key_pair: Any
+) -> None:
+    """The plugin encrypts only indexes that have entries."""
+    indexed_segment(source, 60, batch(60))
+    assert (source / file_name(60, Kind.OFFSET_INDEX)).read_bytes() == b""
+    write_key(key_pair, tmp_path / "key.pem")
+    aiven(tmp_path / "tier", source, 60, 60, Packing(key_pair=key_pair))
+    assert offsets(tmp_path / "tier", encryptionKeys=f"main={tmp_path / 'key.pem'}") == [60]
+
+
 @pytest.mark.parametrize(
     ("is_encrypted", "is_compressed"), [(False, True), (True, False), (True, True)]
 )

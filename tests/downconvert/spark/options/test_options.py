@@ -142,6 +142,8 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"topics": "a", "topicsPattern": "a"}, "give one of assign, topics"),
         ({"topics": "a", "assign": '{"a":[0]}'}, "give one of assign, topics"),
         ({"assign": '{"a":[0]}', "topicsPattern": "a"}, "give one of assign, topics"),
+        ({"topics": "a", "assign": "{}"}, "give one of assign, topics"),
+        ({"topics": "a", "topicsPattern": ""}, "give one of assign, topics"),
         ({"maxPartitionBytes": "64mm"}, "maxPartitionBytes must be a number of bytes"),
         ({"maxRecordBytes": "2g"}, "maxRecordBytes must be a number of bytes from 1 to"),
         ({"partitions": "0-9999999"}, "are too many"),

@@ -186,6 +186,8 @@ def test_a_target_of_another_cluster_or_topic_is_refused() -> None:
         ([(8, 9), (6, 7)], [(5, 6), (7, 8), (9, 10)]),
         ([(6, 8), (7, 9)], [(5, 6), (9, 10)]),
         ([(0, 20)], []),
+        ([(12, 20)], [(5, 10)]),
+        ([(7, 8), (12, 20)], [(5, 7), (8, 10)]),
     ],
 )
 def test_a_range_without_others(lost: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:

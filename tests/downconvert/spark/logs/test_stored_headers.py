@@ -11,7 +11,12 @@ import pytest
 
 from downconvert.spark.logs import stored_headers
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.stored_headers import files_with, header_of, last_batch
+from downconvert.spark.logs.stored_headers import (
+    files_with,
+    header_of,
+    headers_of,
+    last_batch,
+)
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage import TopicPartition
@@ -124,3 +129,18 @@ def test_no_file_stays_open_once_its_headers_were_read(
         assert header.base_offset == last
         assert open_below(tmp_path) == []
         assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_headers_of_a_log_are_none_of_those_that_a_later_leader_truncated(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Only the earlier copy still has the beginning."""
+    older = partition(tmp_path / "b1", b"".join(batch(at) for at in range(6)), "a-0")
+    (older / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    newer = partition(tmp_path / "b2", batch(8, 9, leader_epoch=2), "a-0", 8)
+    (newer / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 3\n")
+    with pytest.warns(RuntimeWarning, match="copies of a-0 differ"):
+        (log,) = find_partitions([str(packed(tmp_path) if is_packed else tmp_path)])
+    assert [file.base_offset for file in log.segments] == [0, 8]
+    assert sorted({header.base_offset for header in headers_of(log)}) == [0, 1, 2, 8]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from botocore.credentials import Credentials, ReadOnlyCredentials
-from botocore.exceptions import CredentialRetrievalError
+from botocore.exceptions import ClientError, CredentialRetrievalError
 
 from downconvert.spark.stores import s3_ranges
 from downconvert.spark.stores.s3_ranges import CA_BUNDLE, FAILURES_MAX, S3Ranges, ranges_of
@@ -278,19 +278,31 @@ def test_credentials_are_asked_for_at_each_request(monkeypatch: pytest.MonkeyPat
             assert headers["x-amz-security-token"] == "c"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialRetrievalError(provider="assume-role", error_msg="expired"),
+        ClientError({"Error": {"Code": "ExpiredToken"}}, "AssumeRole"),
+    ],
+)
 def test_credentials_that_botocore_cannot_find_are_left_to_arrow(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
+    """Neither when they are renewed, nor at the beginning."""
+
     def expired() -> ReadOnlyCredentials:
-        raise CredentialRetrievalError(provider="assume-role", error_msg="expired")
+        raise error
 
     held = SimpleNamespace(get_frozen_credentials=expired)
+    settings = {"endpoint_override": store.endpoint}
     monkeypatch.setattr(s3_ranges, "credentials", lambda: held)
     assert filled(store.ranges(), 0, 10) is None
+    monkeypatch.setattr(s3_ranges, "credentials", expired)
+    assert ranges_of("bucket", settings, "us-east-1") is None
     monkeypatch.undo()
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     s3_ranges.credentials.cache_clear()
-    assert ranges_of("bucket", {"endpoint_override": store.endpoint}, "us-east-1") is None
+    assert ranges_of("bucket", settings, "us-east-1") is None
 
 
 def test_authorities_are_those_of_the_environment(

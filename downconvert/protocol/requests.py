@@ -6,7 +6,7 @@ import struct
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from .decoder import Cursor, reader
+from .decoder import TEXT_MAX, Cursor, reader
 from .errors import BadRequestError
 from .malformed import bad_length
 from .schemas import ApiKey, Message, flexible_versions, schema
@@ -65,8 +65,7 @@ def parse_start(frame: memoryview) -> Start:
         try:
             client_id = frame[at : at + length].tobytes().decode()
         except UnicodeDecodeError:
-            Cursor(frame, at).text(length, "client_id")  # raises the error with the position
-            raise
+            client_id = _replaced(frame[at : at + length])
         at += length
     elif length >= 0:
         client_id = Cursor(frame, at).text(length, "client_id")
@@ -80,6 +79,16 @@ def parse_start(frame: memoryview) -> Start:
             reader("RequestHeader", FLEXIBLE_HEADER)(cursor)
         at = cursor.position
     return key, version, correlation_id, client_id, api, at
+
+
+def _replaced(client_id: memoryview) -> str:
+    """A client id that is not UTF-8, with U+FFFD in place of what is wrong, as in Kafka. Nothing
+    depends on it but logs, metrics and what other clients are told. Raises BadRequestError if no
+    response could hold it."""
+    text = client_id.tobytes().decode(errors="replace")
+    if len(text.encode()) > TEXT_MAX:
+        raise BadRequestError("client_id is no UTF-8, and too long")
+    return text
 
 
 def parse_header(frame: memoryview) -> RequestHeader:

@@ -22,6 +22,28 @@ def test_a_frame_has_a_header_and_a_body(version: int, client: str | None) -> No
     assert (request.body.max_wait_ms, request.size) == (77, len(data))
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_client_id_that_is_not_utf8_is_read_as_kafka_reads_it(version: int) -> None:
+    """Old clients send what their system's encoding makes of a name."""
+    data = frame(ApiKey.Fetch, version, Message(max_wait_ms=77), "caf#")
+    latin = memoryview(data.replace(b"caf#", "café".encode("latin-1")))
+    header = parse_header(latin)
+    assert header.client_id == "caf\N{REPLACEMENT CHARACTER}"
+    assert parse_body(header, latin).body.max_wait_ms == 77
+
+
+def test_a_client_id_that_no_response_could_hold_is_a_bad_request() -> None:
+    """Each wrong byte becomes three."""
+    start = bytes((0, 18, 0, 0, 0, 0, 0, 7))
+    for size, is_taken in ((32_767 // 3, True), (32_767 // 3 + 1, False)):
+        data = memoryview(start + size.to_bytes(2) + b"\xff" * size)
+        if is_taken:
+            assert len(parse_header(data).client_id or "") == size
+        else:
+            with pytest.raises(BadRequestError, match="too long"):
+                parse_header(data)
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_another_library_s_frames_are_read(version: int) -> None:
     theirs = other("ApiVersionsRequest")(version=version, client_software_name="a")

@@ -33,6 +33,13 @@ CONNECTIONS: Final = (
         ),
     ),
     MayDiffer(
+        "A text that is not UTF-8, except the client id",
+        "is read with U+FFFD in place of what is wrong",
+        "the connection ends",
+        "A name that two programs read differently could pass by a rule.",
+        lambda asked, place: asked.envelope.has_bad_text and place.ours == ENDED,
+    ),
+    MayDiffer(
         "SaslAuthenticate before SaslHandshake",
         "the connection ends",
         "34, ILLEGAL_SASL_STATE, and it ends",

@@ -1,7 +1,7 @@
 """What is around a request: its header, and what follows its last field.
 
 A few of the requests have a client id that no client has, a version that no server has, tagged
-fields that no server knows, or more or fewer bytes than their fields need.
+fields that no server knows, more or fewer bytes than their fields need, or a byte that is another.
 
 Not here: the fields (operations.py)."""
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from downconvert.protocol.requests import parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from tests.downconvert.broker.asking import frame
 
@@ -20,13 +21,35 @@ APIS: Final = (-1, 99, 999)
 MORE: Final = (b"\0", b"abc", bytes(100))
 CUT: Final = (1, 2, 3, 5, 9, 20)
 ODD_SHARE: Final = 0.1
-API_AT, VERSION_AT = 0, 2  # bytes
+API_AT, VERSION_AT, CLIENT_ID_AT = 0, 2, 8  # bytes
+CHANGES: Final = (0x01, 0x02, 0x80, 0xFF)
+# Whatever is in their fields, they change nothing, and are answered at once.
+QUICK: Final = {
+    ApiKey.ApiVersions,
+    ApiKey.DescribeAcls,
+    ApiKey.DescribeCluster,
+    ApiKey.DescribeConfigs,
+    ApiKey.DescribeGroups,
+    ApiKey.DescribeLogDirs,
+    ApiKey.DescribeProducers,
+    ApiKey.DescribeTransactions,
+    ApiKey.FindCoordinator,
+    ApiKey.Heartbeat,
+    ApiKey.ListGroups,
+    ApiKey.ListOffsets,
+    ApiKey.ListTransactions,
+    ApiKey.Metadata,
+    ApiKey.OffsetFetch,
+    ApiKey.OffsetForLeaderEpoch,
+    ApiKey.SaslHandshake,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """client_id: None is null. api, version: in the header, where they are not the request's own.
-    cut: bytes that are missing at the end. more: bytes that follow the end."""
+    cut: bytes that are missing at the end. more: bytes that follow the end. changed: where in its
+    client id or in its fields a byte is another (0.0 to 1.0), and what is xored with it."""
 
     client_id: str | None = CLIENT_ID
     api: int | None = None
@@ -34,6 +57,8 @@ class Envelope:
     has_unknown_tags: bool = False
     cut: int = 0
     more: bytes = b""
+    changed: tuple[float, int] | None = None
+    has_bad_text: bool = False  # so that a text is not UTF-8
 
     def response_version(self, version: int) -> int:
         """Of the response to a request of a version: 0, where no server has the version (KIP-511).
@@ -51,6 +76,7 @@ class Envelope:
             "unknown tags": self.has_unknown_tags or None,
             "cut": self.cut or None,
             "more": self.more[:5] or None,
+            "changed": self.changed,
         }
         said = (f"{name} {value}" for name, value in odd.items() if value is not None)
         return f", {', '.join(said)}"
@@ -64,6 +90,8 @@ def envelope(random: Random, api: ApiKey, version: int) -> Envelope:
     has_tags = is_flexible(api, version) and random.random() < 0.1
     if random.random() > ODD_SHARE:
         return Envelope(has_unknown_tags=has_tags)
+    if api in QUICK and random.random() < 0.5:
+        return Envelope(changed=(random.random(), random.choice(CHANGES)))
     match random.randrange(7):
         case 0:
             return Envelope(api=random.choice(APIS))
@@ -86,6 +114,15 @@ def framed(made: Envelope, api: ApiKey, version: int, body: Message) -> bytes:
             data[at : at + 2] = number.to_bytes(2, signed=True)
     if made.has_unknown_tags and not data[-1]:
         data[-1:] = UNKNOWN_TAGS
+    if made.changed is not None:
+        place, change = made.changed
+        data[CLIENT_ID_AT + int(place * (len(data) - CLIENT_ID_AT))] ^= change
     if made.cut:
         del data[-made.cut :]
     return bytes(data + made.more)
+
+
+def as_read(made: Envelope, api: ApiKey, version: int, body: Message) -> Message:
+    """The fields of a request as its bytes have them. BadRequestError: they cannot be read."""
+    data = memoryview(framed(made, api, version, body))
+    return parse_body(parse_header(data), data).body

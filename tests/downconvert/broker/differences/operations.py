@@ -61,6 +61,9 @@ SUBJECTS: Final = {"name", "topic", "topic_id", "group_id", "resource_name"}  # 
 TWICE: Final = 0.1  # of the lists may name something twice
 UNANSWERED: Final = ("protocols", "resources")  # twice: Kafka never answers (AlterConfigs)
 NO_ACKS: Final = 0
+# One replica has the records at once. To others, Kafka says 7, REQUEST_TIMED_OUT, by chance.
+WAITING_FOR_NOBODY: Final = (ApiKey.Produce, ApiKey.DeleteRecords)
+TIMEOUTS: Final = (10_000, 10_000, 0, -1, 2**31 - 1)
 ALONE: Final = ("replica_state", "transactions")  # of brokers that are no clients
 
 
@@ -92,6 +95,8 @@ def operation(random: Random, known: Known, versions: Mapping[ApiKey, range]) ->
     version = random.choice(versions[api])
     focus = Focus(random, known, spares_internal=api in GROWING)
     body = _message(schema(f"{api.name}Request").fields, version, focus)
+    if api in WAITING_FOR_NOBODY:
+        vars(body)["timeout_ms"] = random.choice(TIMEOUTS)
     client = random.randrange(3)
     return Operation(api, version, body, client, envelope(random, api, version))
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
+from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 
+from .envelope import as_read
 from .gateway_may_differ import GATEWAY_MAY_DIFFER
 from .identities import KAFKA, OURS, SIDES, Identities
 from .may_differ import MAY_DIFFER
@@ -189,6 +191,8 @@ class _Block:
 
     def _compared(self, pair: Pair, number: int, asked: Operation) -> Iterator[Difference]:
         kafkas, ours = pair.responses()
+        if asked.envelope.changed is not None:
+            asked = self._as_read(asked)
         if asked.api is ApiKey.Produce:
             # Which of its records are written may differ, and no response says so.
             is_unclear = names_twice(asked) or (asked.is_unanswered and is_damaged(asked))
@@ -212,6 +216,16 @@ class _Block:
                 yield Difference(
                     self.known.block, number, asked, place.path, place.kafka, place.ours
                 )
+
+    def _as_read(self, asked: Operation) -> Operation:
+        """A request in which a byte was changed, with the fields that it has now."""
+        body = self.identities.render(asked.body, OURS)
+        try:
+            body = as_read(asked.envelope, asked.api, asked.version, body)
+        except BadRequestError as error:
+            has_bad_text = "no UTF-8" in str(error)
+            return replace(asked, envelope=replace(asked.envelope, has_bad_text=has_bad_text))
+        return replace(asked, body=body)
 
     def _note(self, asked: Operation, response: Message, known: dict[str, Any]) -> None:
         """Remembers what the next requests need."""

@@ -82,7 +82,7 @@ FIXED: Final[dict[str, tuple[Any, ...]]] = {
     "replication_factor": (1, 1, 1, -1, 0, 2),
     "resource_type": (2, 2, 2, 2, 2, 4, 16, 99, 0, 1, 3, 8, 32),
     "retention_time_ms": (-1, -1, 10**9),
-    "session_timeout_ms": (600_000, 600_000, 100, 10**9),
+    "session_timeout_ms": (600_000, 600_000, 600_000, 100, 10**9, -1),
     "state_filters": ("Empty", "Ongoing", "CompleteCommit", "x"),
     "states_filter": ("Stable", "Empty", "x"),
     "timeout_ms": (10_000,),

@@ -234,8 +234,8 @@ def _check(code: Source, size: str) -> None:
 def _length(
     code: Source, field: Field, kind: str, nullable: bool, flexible: bool, read: str | None = None
 ) -> str:
-    """Reads a length. -1 for null. `kind`: its type if it is not compact. `read`: the variable with
-    the length, if it has been read."""
+    """Reads a length, which is negative for null. `kind`: its type if it is not compact. `read`: the
+    variable with the length, if it has been read."""
     if read is not None:
         length = read
     elif flexible and not field.never_compact:
@@ -245,8 +245,9 @@ def _length(
     else:
         length = code.variable()
         _unpack(code, length, NUMBERS[kind])
-    with code.block(f"if {length} < {-1 if nullable else 0}"):
-        code.line(f"raise {code.constant(malformed.bad_length)}({field.name!r}, at, {length})")
+    if not nullable:
+        with code.block(f"if {length} < 0"):
+            code.line(f"raise {code.constant(malformed.bad_length)}({field.name!r}, at, {length})")
     return length
 
 

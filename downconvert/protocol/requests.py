@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from .decoder import TEXT_MAX, Cursor, reader
 from .errors import BadRequestError
-from .malformed import bad_length
 from .schemas import ApiKey, Message, flexible_versions, schema
 
 START: Final = Struct(">hhih")  # API, version, correlation id, length of the client id
@@ -69,8 +68,6 @@ def parse_start(frame: memoryview) -> Start:
         at += length
     elif length >= 0:
         client_id = Cursor(frame, at).text(length, "client_id")
-    elif length < -1:
-        raise bad_length("client_id", at, length)
     api = KNOWN.get(key)
     if api is not None and version in flexible_versions(api):
         cursor = Cursor(frame, at)

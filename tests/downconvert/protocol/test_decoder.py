@@ -135,6 +135,15 @@ def test_a_length_of_more_than_32_bits_is_none(data: bytes) -> None:
         decode("ApiVersionsRequest", 3, memoryview(data))
 
 
+@pytest.mark.parametrize("length", [-1, -2, -(2**31)])
+def test_any_negative_length_of_a_field_that_may_be_null_is_null(length: int) -> None:
+    """As in Kafka."""
+    size = length.to_bytes(4, signed=True)
+    assert decode("MetadataRequest", 1, memoryview(size)).topics is None
+    with pytest.raises(BadRequestError, match=f"length of {length}"):
+        decode("MetadataRequest", 0, memoryview(size))
+
+
 def test_tags_that_do_not_rise_are_refused() -> None:
     head = b"\x02a\x02b"  # the client's name and version
     with pytest.raises(BadRequestError, match="tag 5 after tag 5"):

@@ -55,6 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--logins", action="store_true", help="so many conversations of logins, in place of these"
     )
+    parser.add_argument(
+        "--creates-topics", action="store_true", help="Metadata of an unknown topic creates it"
+    )
     options = parser.parse_args(arguments)
     if options.users == ACLS and options.gateway is None:
         parser.error("--users acls needs --gateway: serve has no ACLs")
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         return _logins(options.operations, options.seed, options.stop_after)
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
-    with _servers(options.gateway, options.users) as servers:
+    with _servers(options.gateway, options.users, options.creates_topics) as servers:
         run = Run(servers, options.seed)
         seen = Counter[str]()
         with suppress(KeyboardInterrupt):
@@ -102,9 +105,13 @@ def _logins(conversations: int, seed: int, stop_after: int) -> int:
     return 1 if count else 0
 
 
-def _servers(gateway: str | None, users: str | None) -> AbstractContextManager[Servers]:
+def _servers(
+    gateway: str | None, users: str | None, creates_topics: bool
+) -> AbstractContextManager[Servers]:
     if gateway is None:
-        return side_by_side() if users is None else with_users()
+        if users is None:
+            return side_by_side(creates_topics=creates_topics)
+        return with_users()
     if users is None:
         return in_front(gateway)
     return in_front_with_rules(gateway) if users == RULES else in_front_with_acls(gateway)

@@ -58,6 +58,7 @@ ADMIN: Final = {
     ApiKey.CreatePartitions,
     ApiKey.AlterConfigs,
     ApiKey.IncrementalAlterConfigs,
+    ApiKey.Metadata,
 }
 
 

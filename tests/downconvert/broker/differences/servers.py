@@ -268,13 +268,18 @@ class Servers:
 
 
 @contextmanager
-def side_by_side() -> Iterator[Servers]:
+def side_by_side(*, creates_topics: bool = False) -> Iterator[Servers]:
+    """creates_topics: whether Metadata of an unknown topic creates it."""
     config = BrokerConfig(
-        is_writable=True, group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1
+        is_writable=True,
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_num_partitions=1,
+        auto_create_topics=creates_topics,
     )
+    properties = PROPERTIES | {"auto.create.topics.enable": str(creates_topics).lower()}
     with (
         TemporaryDirectory(prefix="differences-") as directory,
-        running(properties=PROPERTIES) as kafka,
+        running(properties=properties) as kafka,
         LogDir.open(Path(directory), writable=True, files=UNSYNCED) as log_dir,
         Server(Broker(log_dir, config)) as server,
     ):

@@ -65,7 +65,8 @@ class Joining:
         member_id = self._new_id(join, now)
         if join.instance_id is None:
             if join.needs_known_id:
-                rebalance.pending.add(member_id, now + join.session_timeout)
+                deadline = now + join.session_timeout
+                rebalance.pending.add(member_id, deadline, self._limits.size_max)
                 return ErrorCode.MEMBER_ID_REQUIRED, member_id
             self._add(member_id, join, now, reply)
             return ErrorCode.NONE, ""
@@ -180,8 +181,6 @@ class Joining:
         if not self._limits.memory.has_room(more):
             return False
         size_max = self._limits.size_max
-        if member is None and not join.member_id and len(rebalance.pending) >= size_max:
-            return False
         if rebalance.state is State.PREPARING:
             awaiting = sum(one.join_reply is not None for one in rebalance.members.values())
             return (member is not None and member.join_reply is not None) or awaiting < size_max

@@ -30,7 +30,11 @@ class PendingMembers:
     def deadlines(self) -> list[float]:
         return list(self._deadlines.values())
 
-    def add(self, member_id: str, deadline: float) -> None:
+    def add(self, member_id: str, deadline: float, count_max: int) -> None:
+        """Notes a new id, and forgets the oldest ones beyond `count_max`. So clients that take ids
+        and do not join keep no client out: one whose id is forgotten asks for another."""
+        while len(self) >= max(count_max, 1):
+            self.discard(next(iter(self)))
         self._memory.size += _size(member_id)
         self._deadlines[member_id] = deadline
 

@@ -48,14 +48,17 @@ def test_a_member_that_joins_again_is_counted_once() -> None:
     assert leader.joined.code is ErrorCode.NONE
 
 
-def test_a_member_id_that_was_given_out_is_valid_though_no_more_are_given() -> None:
-    group = new_group(size_max=1)
-    person = Someone(joining(needs_known_id=True))
-    ask(group, person, 0.0)
-    assert told(group, joining(needs_known_id=True), 0.0) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    come_back(person)
-    assert told(group, person.join, 1.0) is None
-    assert len(group.members) == 1
+def test_the_oldest_of_too_many_member_ids_is_forgotten_and_no_client_is_refused() -> None:
+    group = new_group(size_max=2)
+    people = [Someone(joining(needs_known_id=True)) for _ in range(3)]
+    for person in people:
+        ask(group, person, 0.0)
+        assert person.joined is not None
+        assert person.joined.code is ErrorCode.MEMBER_ID_REQUIRED
+        come_back(person)
+    codes = [told(group, person.join, 1.0) for person in people]
+    assert codes == [ErrorCode.UNKNOWN_MEMBER_ID, None, None]
+    assert len(group.members) == 2
 
 
 def test_in_a_full_rebalance_those_that_wait_may_ask_again_and_no_others() -> None:

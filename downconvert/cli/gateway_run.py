@@ -25,7 +25,7 @@ from downconvert.gateway.observing import Observation, last_old
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
-from downconvert.serving.garbage import rare_looks
+from downconvert.serving.garbage import rare_collections
 from records.backend import NAME, REFERENCE
 from records.logged import log_of
 
@@ -62,7 +62,7 @@ def run(
     kept = History(history, clusters)
     context.call_on_close(log())
     allow_files()
-    context.with_resource(rare_looks())
+    context.with_resource(rare_collections())
     gateways = {}
     for name, config in clusters.items():
         with _errors(), cluster_named(name):

@@ -18,7 +18,7 @@ from downconvert.broker import Broker
 from downconvert.broker.operating.following import Following
 from downconvert.broker.operating.metrics_server import MetricsServer
 from downconvert.broker.server import Server
-from downconvert.serving.garbage import rare_looks
+from downconvert.serving.garbage import rare_collections
 from downconvert.serving.system_errors import words_of
 from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
@@ -45,7 +45,7 @@ def run(directory: Path, files: GuardFiles, options: Mapping[str, Any]) -> None:
     click.get_current_context().call_on_close(show_logs(LOGS, as_json=show_json, level=level))
     allow_files()
     with ExitStack() as stack:
-        stack.enter_context(rare_looks())
+        stack.enter_context(rare_collections())
         logs = stack.enter_context(_opened(directory, writable=options["writable"]))
         broker = Broker(logs, broker_config_of(options))
         broker.guard = guard

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Any, Final
 
 from downconvert.access.rights import ConfigError
-from downconvert.serving.garbage import rare_looks
+from downconvert.serving.garbage import rare_collections
 from records.logged import log_of
 
 from .config import GatewayConfig
@@ -84,7 +84,7 @@ def serve(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     end_logging = configure()
     try:
-        with rare_looks():
+        with rare_collections():
             _serve(control, HandedListeners(sockets), config, ledgers)
     finally:
         end_logging()

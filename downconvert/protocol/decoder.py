@@ -234,7 +234,7 @@ def _check(code: Source, size: str) -> None:
 def _length(
     code: Source, field: Field, kind: str, nullable: bool, flexible: bool, read: str | None = None
 ) -> str:
-    """Reads a length, which is negative for null. `kind`: its type if it is not compact. `read`: the
+    """Reads a length. Any negative one is null. `kind`: its type if it is not compact. `read`: the
     variable with the length, if it has been read."""
     if read is not None:
         length = read

@@ -1,4 +1,4 @@
-"""A large request causes no full look for garbage, during which all clients would wait."""
+"""A large request causes no full collection of garbage, during which all clients would wait."""
 
 import gc
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ import pytest
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.schemas import Message
-from downconvert.serving.garbage import NEW_MAX, rare_looks
+from downconvert.serving.garbage import NEW_MAX, rare_collections
 
 FULL = 2  # the oldest generation
 
 
 @pytest.fixture
-def looks() -> Iterator[list[int]]:
-    """The generation of each look while looks are rare."""
+def collections() -> Iterator[list[int]]:
+    """The generation of each collection while they are rare."""
     found = list[int]()
 
     def note(phase: str, info: dict[str, Any]) -> None:
@@ -24,32 +24,32 @@ def looks() -> Iterator[list[int]]:
             found.append(info["generation"])
 
     gc.callbacks.append(note)
-    with rare_looks():
+    with rare_collections():
         gc.collect()
         found.clear()
         yield found
     gc.callbacks.remove(note)
 
 
-def test_a_request_with_many_partitions_causes_no_full_look(looks: list[int]) -> None:
+def test_a_request_with_many_partitions_causes_no_full_collection(collections: list[int]) -> None:
     partitions = [Message(partition=number) for number in range(50_000)]
     topics = [Message(topic="t", partitions=partitions)]
-    looks.clear()
+    collections.clear()
     data = memoryview(encode("FetchRequest", 11, Message(topics=topics)))
     body = decode("FetchRequest", 11, data)
     assert len(body.topics[0].partitions) == len(partitions)
-    assert FULL not in looks
+    assert FULL not in collections
 
 
-def test_afterwards_looks_are_as_frequent_as_before() -> None:
+def test_afterwards_collections_are_as_frequent_as_before() -> None:
     before = gc.get_threshold()
-    with rare_looks():
+    with rare_collections():
         assert gc.get_threshold() == (NEW_MAX, *before[1:])
     assert gc.get_threshold() == before
 
 
-def test_objects_that_refer_to_each_other_are_found_in_time(looks: list[int]) -> None:
+def test_objects_that_refer_to_each_other_are_found_in_time(collections: list[int]) -> None:
     for _ in range(2 * NEW_MAX):
         cycle: list[Any] = []
         cycle.append(cycle)
-    assert looks
+    assert collections

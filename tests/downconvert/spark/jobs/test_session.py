@@ -1,10 +1,12 @@
 """The session that jobs run in, and what is said where there can be none."""
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from downconvert.spark.jobs.session import open_session
 from tests.downconvert.cli.running import ROOT, one_line, start, without_notice
+
+END_SECONDS = 600  # on a machine that is busy with others
 
 
 def test_a_session_that_is_there_is_used_and_stays(spark: SparkSession) -> None:
@@ -61,6 +65,10 @@ def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(tmp_path: Path, times: i
     for _ in range(times):
         time.sleep(0.1)  # a signal that has not been handled yet would swallow the next one
         process.send_signal(signal.SIGINT)
-    # The JVM has inherited standard output, so reading it to its end waits for the JVM.
-    out, err = process.communicate(timeout=60)
+    try:
+        # The JVM has inherited standard output, so reading it to its end waits for the JVM.
+        out, err = process.communicate(timeout=END_SECONDS)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert (process.returncode, out, without_notice(err)) == (130, "", "")

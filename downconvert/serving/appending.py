@@ -38,6 +38,7 @@ from records.formats import (
     TRANSACTIONAL,
     V2,
     Codec,
+    TimestampType,
 )
 from records.kernel import Buffer
 from records.steps import at_once
@@ -203,10 +204,14 @@ def prepare_ordinary(data: Buffer, config: AppendConfig, now: int) -> Prepared |
         _check_batch(header, header, config, by_coordinator=False)
     except ApiError:
         return None
-    kind, have_keys = header.timestamp_type, not without_key
-    if not are_fine(config, now, kind, oldest, newest, have_keys=have_keys):
+    if header.attributes & LOG_APPEND_TIME:
         return None
-    return _unchanged(data, header, config, now, count, newest)
+    kind = TimestampType.CREATE
+    if not are_fine(config, now, kind, oldest, newest, have_keys=not without_key):
+        return None
+    if config.is_append_time or newest != header.max_timestamp:
+        return _unchanged(data, header, config, now, count, newest)
+    return Prepared(bytearray(data), count, batches=[header])
 
 
 def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:

@@ -41,6 +41,7 @@ from .owner import Owner, ThreadOwner
 from .state import BrokerState
 
 LARGE_SIZE: Final = 64 * KiB  # of a request whose parsing may take tens of milliseconds
+UNPARSED: Final = Message()  # the body of a request whose fields are known; nothing changes it
 API: Final = Struct(">hh")  # the first fields of a request: API key and version
 
 
@@ -115,7 +116,7 @@ class Broker(BrokerState):
             if usual is None:
                 request = parse_body(header, frame)
             else:
-                request = Request(header, Message(), len(frame))
+                request = Request(header, UNPARSED, len(frame))
         else:
             # A copy, because the connection reuses its buffer.
             request = parse_body(header, memoryview(bytes(frame)))

@@ -28,6 +28,7 @@ from records.checksum import MISMATCH, verify_checksum
 from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
+    CODEC_MASK,
     CONTROL,
     CRC,
     CRC_AT_BATCH,
@@ -58,6 +59,7 @@ from .up_conversion import (
 PLACE: Final = Struct(PREFIX.format + "i")  # offset, size, leader epoch of a v2 batch
 ATTRIBUTES: Final = Struct(">h")
 TIMESTAMP: Final = Struct(">q")
+CODEC_AT: Final = ATTRIBUTES_AT_BATCH + 1  # the byte of a v2 batch with its codec
 MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, base timestamp
 OFFSETS, TIMESTAMPS, KEY_SIZES, VALUE_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size", "value_size")
@@ -191,14 +193,16 @@ def prepare_own(
 def prepare_ordinary(data: Buffer, config: AppendConfig, now: int) -> Prepared | None:
     """As `prepare_in_turns` for one v2 batch without errors that keeps its records, as most are.
     One call of the kernel checks it. None: call `prepare_in_turns`."""
-    size_max = config.message_size_max
-    if len(data) > size_max or config.magic != V2:
+    size, size_max, target = len(data), config.message_size_max, config.codec
+    if size > size_max or config.magic != V2:
         return None
+    if target is not None and size > CODEC_AT and data[CODEC_AT] & CODEC_MASK != target:
+        return None  # it is decompressed once, to be compressed again
     found = summarize(data, record_size_max=EXPANSION_MAX * size_max)
     if found is None:
         return None
     header, (_, count, are_consecutive, oldest, newest, without_key) = found
-    if header.base_offset or not are_consecutive or config.codec not in (None, header.codec):
+    if header.base_offset or not are_consecutive:
         return None
     try:
         _check_batch(header, header, config, by_coordinator=False)

@@ -59,3 +59,14 @@ def test_a_batch_with_an_error_is_not_ordinary(field: str, to: int) -> None:
     assert prepare_ordinary(data, config, NOW) is None
     with pytest.raises(ApiError):
         prepare(memoryview(data), config, NOW)
+
+
+def test_a_batch_to_be_compressed_again_is_not_decompressed_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def summarize(*_: object, **__: object) -> None:
+        pytest.fail("the records are read")
+
+    monkeypatch.setattr("downconvert.serving.appending.summarize", summarize)
+    data = build(RECORDS, magic=V2, codec=Codec.LZ4)
+    assert prepare_ordinary(data, replace(CONFIG, codec=Codec.GZIP), NOW) is None

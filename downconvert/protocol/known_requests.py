@@ -1,13 +1,15 @@
 """Remembers parsed requests: a poll repeats the same request with another correlation id.
 
-A frame's meaning depends on its bytes alone. So equal bytes are parsed once for all clients.
-Permissions are checked each time.
+A frame's meaning depends on its bytes alone. So equal bytes are parsed once for all clients. A
+fetch of one partition repeats an earlier one with another offset, too. Permissions are checked each
+time.
 
-Not here: parsing (requests.py)."""
+Not here: parsing (requests.py), the place of the offset (fetch_offset.py)."""
 
 from struct import Struct
 from typing import Final
 
+from .fetch_offset import NOWHERE, OFFSET, offset_position
 from .requests import Request
 from .schemas import ApiKey
 
@@ -31,6 +33,7 @@ POLLED: Final = frozenset(
 # A frame begins with two bytes for its API. The first of them is 0 for these APIs.
 POLLED_NUMBERS: Final = frozenset(map(int, POLLED))
 assert max(POLLED_NUMBERS) < 256
+NO_OFFSET: Final = bytes(OFFSET.size)  # in place of the offset
 
 
 class KnownRequests:
@@ -43,14 +46,22 @@ class KnownRequests:
         return len(self._known)
 
     def find(self, frame: memoryview) -> tuple[bytes | None, Request | None]:
-        """A frame's key, which is all but its correlation id, and the earlier request with the same
-        key. The key is None for a large request, and for one that clients do not repeat."""
+        """A frame's key, which is all but its correlation id and the offset of a fetch of one
+        partition, and the earlier request with the same key, from this offset on. The key is None
+        for a large request, and for one that clients do not repeat."""
         if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
             return None, None
         if frame[1] not in POLLED_NUMBERS or frame[0]:
             return None, None
-        key = frame[:CORRELATION_ID_AT].tobytes() + frame[REST_AT:]
-        return key, self._known.get(key)
+        start = frame[:CORRELATION_ID_AT].tobytes()
+        at = offset_position(frame) if frame[1] == ApiKey.Fetch else NOWHERE
+        if at == NOWHERE:
+            key = start + frame[REST_AT:]
+            return key, self._known.get(key)
+        end = at + OFFSET.size
+        key = b"".join((start, frame[REST_AT:at], NO_OFFSET, frame[end:]))
+        known = self._known.get(key)
+        return key, None if known is None else known.from_offset(*OFFSET.unpack_from(frame, at))
 
     def keep(self, key: bytes, request: Request) -> None:
         """Remembers a request. It must not refer to a buffer that is reused."""

@@ -8,12 +8,12 @@ import pytest
 from bench.request_calls import SERVED, Calls, measure
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 52,
-    "Fetch v11 lz4": 52,
-    "Fetch v2 none": 80,
-    "Fetch v2 lz4": 80,
+    "Fetch v11 none": 54,
+    "Fetch v11 lz4": 54,
+    "Fetch v2 none": 82,
+    "Fetch v2 lz4": 82,
     "ApiVersions": 31,
-    "Metadata": 37,
+    "Metadata": 35,
     "Heartbeat": 40,
     "OffsetCommit": 68,
     "Produce": 56,

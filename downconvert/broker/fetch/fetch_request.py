@@ -64,6 +64,28 @@ class FetchRequest:
             is_small = min(asked.max_bytes, self.max_bytes) <= SMALL_SIZE_MAX
             self.alone = asked if is_small or self.magic is None else None
 
+    def from_offset(self, offset: int) -> "FetchRequest":
+        """The same request of one partition, from another offset."""
+        same = FetchRequest.__new__(FetchRequest)
+        same.version, same.magic, same.replica_id = self.version, self.magic, self.replica_id
+        same.is_follower, same.is_committed = self.is_follower, self.is_committed
+        same.max_bytes, same.min_bytes, same.wait = self.max_bytes, self.min_bytes, self.wait
+        same.context = same.alone = None
+        if self.context is not None:
+            (asked,) = self.context.asked
+            asked = Asked(
+                asked.topic,
+                asked.index,
+                offset,
+                asked.max_bytes,
+                asked.leader_epoch,
+                asked.last_epoch,
+                asked.start_offset,
+            )
+            same.context = Sessionless([asked])
+            same.alone = None if self.alone is None else asked
+        return same
+
 
 def check_isolation(level: int) -> None:
     """Raises ApiError for an unknown isolation level, because the client may expect a stricter

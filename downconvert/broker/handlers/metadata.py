@@ -46,11 +46,16 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         if version >= MAY_REFUSE_SINCE:
             creates = creates and body.allow_auto_topic_creation
         left = MADE_MAX if creates else 0
-        topics = []
-        for one in {(one.name, bytes(one.topic_id)): one for one in asked}.values():
-            is_new = one.name is not None and one.name not in broker.topics.by_name
-            may_make = left > 0 and is_new and _may_write(exchange, one.name)
-            topics.append(_asked(broker, one, now if may_make else None))
+        topics, by_name = [], broker.topics.by_name
+        if len(asked) > 1:
+            asked = {(one.name, bytes(one.topic_id)): one for one in asked}.values()
+        for one in asked:
+            topic = by_name.get(one.name)
+            if topic is not None:
+                topics.append(_topic(topic))
+                continue
+            may_make = left > 0 and one.name is not None and _may_write(exchange, one.name)
+            topics.append(_missing(broker, one, now if may_make else None))
             left -= may_make
     for one in topics if body.include_topic_authorized_operations else ():
         one.topic_authorized_operations = operations(
@@ -73,9 +78,9 @@ def _may_write(exchange: Exchange, topic: str) -> bool:
     return access is None or access.allows_writing(topic)
 
 
-def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Message:
-    """The response for one topic. `create_at`: the time, for a missing topic; None: do not create
-    it."""
+def _missing(broker: BrokerState, asked: Message, create_at: float | None) -> Message:
+    """The response for a topic without a name, or with the name of no topic. `create_at`: the time;
+    None: do not create it."""
     if asked.name is None:
         by_id = broker.topics.by_id(asked.topic_id)
         if by_id is not None:
@@ -85,9 +90,6 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
             name=None,
             topic_id=asked.topic_id,
         )
-    topic = broker.topics.by_name.get(asked.name)
-    if topic is not None:
-        return _topic(topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_name(asked.name):  # an invalid name will never be a topic
         code, create_at = ErrorCode.INVALID_TOPIC_EXCEPTION, None

@@ -97,6 +97,11 @@ class PartitionState:
             high_watermark = self._committed(end)
             return start, high_watermark, min(high_watermark, last_stable)
 
+    def may_hold(self, offset: int) -> bool:
+        """Whether the log had a record at this offset when it was last looked at. If this process
+        writes the log, a look costs nothing, so the answer is True."""
+        return self._writer is not None or offset < self._end_seen
+
     @property
     def is_high_watermark_certain(self) -> bool:
         """Whether the high watermark covers everything that earlier leaders had committed. Before,

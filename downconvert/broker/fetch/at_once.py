@@ -64,7 +64,7 @@ def answered(broker: BrokerState, exchange: Exchange, request: FetchRequest, now
     assert isinstance(asked.topic, str)
     topic = broker.topics.by_name.get(asked.topic)
     partition = None if topic is None else topic.partitions.get(asked.index)
-    if topic is None or partition is None:
+    if topic is None or partition is None or not partition.may_hold(asked.offset):
         return False
     is_old = request.magic is not None
     try:

@@ -11,6 +11,7 @@ from downconvert.broker.partition_state import LOOK_AGE_MAX
 from tests.downconvert.storage.logs import batch
 
 from .fetching import broker_of
+from .writable import writable_broker
 
 NOW = 0.0  # seconds
 
@@ -41,3 +42,18 @@ def test_an_earlier_look_counts_below_its_end_while_it_is_young(
         with segment.path().open("ab") as file:
             file.write(batch(3, 4))
         assert end_at(partition, NOW + later, offset) == expected
+
+
+def test_a_log_of_another_process_may_hold_what_it_held_at_the_last_look(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1, 2)]}}) as broker:
+        partition = broker.topics["events"].partitions[0]
+        assert not partition.may_hold(0)
+        end_at(partition, NOW)
+        assert [partition.may_hold(offset) for offset in (0, 2, 3)] == [True, True, False]
+
+
+def test_a_log_of_this_process_needs_no_look(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        partition = broker.topics["events"].partitions[0]
+        assert partition.may_hold(0)
+        assert partition.may_hold(99)

@@ -21,7 +21,7 @@ from tests.downconvert.broker.asking import begin, sent, someone
 from tests.downconvert.broker.fetching import broker_of, fetched, records_of, request, whole_records
 from tests.downconvert.storage.logs import batch
 
-from .reading import markers
+from .reading import markers, of
 
 VERSIONS = range(14)
 USUAL = (*range(4), 10, 11)
@@ -123,7 +123,13 @@ def test_a_fetch_gets_the_same_bytes_in_both_ways(
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     with broker_of(tmp_path, {"events": {0: [batch(0, 1), batch(2)]}}) as made:
+        look(made)
         yield made
+
+
+def look(broker: Broker) -> None:
+    """Another client has asked for the first records."""
+    of(broker).offsets(0, 0.0, stable=False)
 
 
 def fetch(
@@ -155,6 +161,7 @@ def test_a_large_conversion_is_not_made_at_once(tmp_path: Path, usual: list[bool
     """It takes long, so other requests have their turns."""
     one = batch(*range(100), size=700)
     with broker_of(tmp_path, {"events": {0: [one, batch(100)]}}) as broker:
+        look(broker)
         exchange = fetch(broker, 3)
         while not exchange.is_done:
             broker.tick(1.0)
@@ -167,6 +174,7 @@ def test_a_batch_that_expands_is_not_converted_at_once(tmp_path: Path, usual: li
     one = batch(*range(10), size=30_000, codec=Codec.LZ4)
     policy = ConversionPolicy(recode={"lz4": "none"})
     with broker_of(tmp_path, {"events": {0: [one, batch(10)]}}, policy=policy) as broker:
+        look(broker)
         exchange = fetch(broker, 3)
         assert len(fetched(exchange).records) > 300_000
         assert exchange.client.is_converting
@@ -179,6 +187,7 @@ def test_a_policy_that_sends_compressed_batches_whole_is_obeyed(
     """Such a batch is left out if no record of it is asked for."""
     policy = ConversionPolicy(trim_compressed=False)
     with broker_of(tmp_path, {"events": {0: [batch(0), batch(1)]}}, policy=policy) as broker:
+        look(broker)
         assert records_of(fetched(fetch(broker, 2)))
     assert usual == [False]
 
@@ -216,7 +225,7 @@ def test_a_client_with_rights_to_everything_is_answered_at_once(
 def test_only_the_leader_answers_clients_that_know_no_followers(
     broker: Broker, version: int
 ) -> None:
-    broker.topics["events"].partitions[0].leader = 5
+    of(broker).leader = 5
     code = ErrorCode.NONE if version == 11 else ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetched(fetch(broker, version)).error_code == code
 
@@ -227,8 +236,36 @@ def test_the_last_stable_offset_is_that_of_the_oldest_open_transaction(
     options = {"producer_id": 3, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     batches = [batch(0, 1), batch(2, **options), batch(3)]
     with broker_of(tmp_path, {"events": {0: batches}}) as broker:
+        look(broker)
         found = fetched(fetch(broker, 11))
     assert (found.last_stable_offset, found.high_watermark, usual) == (2, 4, [True])
+
+
+@pytest.mark.parametrize("version", [2, 11])
+def test_a_fetch_at_the_end_looks_at_the_log_as_often_in_both_ways(
+    broker: Broker, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at the log of another process takes a dozen system calls."""
+    log = of(broker).log
+    looking, looks = log.look, list[bool]()
+
+    def noted(*, stable: bool = False, again: bool = True) -> tuple[int, int, int]:
+        looks.append(again)
+        return looking(stable=stable, again=again)
+
+    monkeypatch.setattr(log, "look", noted)
+    body = request(broker, {"events": 3}, SMALL, session_epoch=-1, max_wait_ms=100, min_bytes=1)
+    counts = []
+    for is_usual in (True, False):
+        if not is_usual:
+            monkeypatch.setattr(at_once, "answered", lambda *_: False)
+        for _ in range(2):
+            looks.clear()
+            exchange = begin(broker, ApiKey.Fetch, version, body)
+            assert not exchange.is_done
+            counts.append(looks.count(True))
+            broker.finished(exchange, 0.0)
+    assert len(set(counts)) == 1
 
 
 def test_a_defect_in_reading_is_an_error_of_the_partition(
@@ -237,13 +274,14 @@ def test_a_defect_in_reading_is_an_error_of_the_partition(
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(broker.topics["events"].partitions[0], "read", fail)
+    monkeypatch.setattr(of(broker), "read", fail)
     assert fetched(fetch(broker, 11)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_damaged_records_are_an_error_of_the_partition(tmp_path: Path, usual: list[bool]) -> None:
     segments = {0: [batch(0), damaged(batch(1), field="magic", to=9, crc="fixed")], 9: [batch(9)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
+        look(broker)
         body = request(broker, {"events": 1}, session_epoch=-1)
         found = fetched(begin(broker, ApiKey.Fetch, 11, body))
     assert found.error_code == ErrorCode.CORRUPT_MESSAGE

@@ -35,14 +35,16 @@ def commit_to(
     at: Partition = AT,
     producer: int | None = None,
     epoch: int = 0,
+    transactional: bool = True,
 ) -> None:
-    """Appends a commit, or a tombstone; in a transaction of `producer`, if there is one."""
+    """Appends a commit, or a tombstone; by `producer`, if there is one, and in its transaction."""
     value = None if offset is None else write_committed(Committed(offset, commit_time=0))
     columns = Columns([log.end_offset], [0], [write_key(RecordKey(group, at))], [value])
     options: dict[str, Any] = {}
     if producer is not None:
         options = {"producer_id": producer, "producer_epoch": epoch, "base_sequence": 0}
-    log.writer.append(build(columns, magic=V2, transactional=producer is not None, **options))
+        options["transactional"] = transactional
+    log.writer.append(build(columns, magic=V2, **options))
 
 
 def end(log: Log, kind: ControlRecordType, *, producer: int, epoch: int = 0) -> None:

@@ -7,14 +7,16 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
+from contextlib import suppress
 
 import pytest
 
 from bench.measuring.bombs import bomb
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from records import Codec, MemoryRecords, Record, build
+from records import Codec, MemoryRecords, Record, RecordsError, build
 from records.backend import NAME, NATIVE
 from records.units import KiB, MiB
+from tests.damage import damaged
 
 from .channels import Everything, OneByte
 from .ways import RUNS_ONCE
@@ -176,6 +178,30 @@ def test_a_send_whose_client_goes_away_frees_its_records_at_once(codec, count, s
         assert is_used() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("size", ["exact", "estimate"])
+@pytest.mark.parametrize(("count", "value_size"), [(1, 100), (400, 1000), (3, 200 * KiB)])
+@pytest.mark.parametrize("why", ["damage", "a refusal"])
+def test_records_that_cannot_be_planned_are_freed_at_once(why, count, value_size, size):
+    """An error refers to the records by its frames. They refer to it in no cycle."""
+    records = [Record(offset=n, timestamp=n, value=bytes(value_size)) for n in range(count)]
+    policy = ConversionPolicy(size=size, recode={"zstd": "refuse"})
+    codecs = [Codec.ZSTD] if why == "a refusal" else [Codec.NONE, Codec.GZIP]
+    for codec in codecs:
+        data = build(records, magic=2, codec=codec)
+        if why == "damage":
+            data = damaged(data, field="records_count", to=count - 1)
+        log = Log(data)
+        is_used = weakref.ref(log)
+        gc.disable()
+        try:
+            with suppress(RecordsError):
+                LazyDownConvertRecords(log, 1, policy=policy)
+            del log
+            assert is_used() is None
+        finally:
+            gc.enable()
 
 
 def test_a_plan_holds_little_of_a_large_message_that_is_made():

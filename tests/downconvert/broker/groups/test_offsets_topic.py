@@ -144,3 +144,16 @@ def test_a_new_topic_has_as_many_partitions_as_the_operator_says(tmp_path: Path)
     with writable_broker(tmp_path, "t", offsets_topic_num_partitions=3) as broker:
         assert commit(broker, 7) == 0
         assert here(broker) == [0, 1, 2]
+
+
+def test_only_commits_in_transactions_wait_for_a_marker(tmp_path: Path) -> None:
+    """A producer with an id may have written plain commits, such as a tool that copies topics."""
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path) as broker:
+        log = offsets_log(broker)
+        commit_to(log, 5, group="plain", producer=7, transactional=False)
+        commit_to(log, 6, group="open", producer=8)
+    with writable_broker(tmp_path) as broker:
+        assert fetch(broker, "plain", stable=True) == (5, 0)
+        assert fetch(broker, "open") == (-1, 0)
+        assert fetch(broker, "open", stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -250,6 +250,8 @@ def test_only_errors_that_come_before_the_log_leave_out_where_it_begins(broker: 
     (refused,), (corrupt,) = produce(broker, 9, late), produce(broker, 9, damaged)
     assert (refused.error_code, refused.log_start_offset) == (ErrorCode.INVALID_TIMESTAMP, 2)
     assert (corrupt.error_code, corrupt.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    (other,) = produce(broker, 9, batch(), acks=2)
+    assert (other.error_code, other.log_start_offset) == (ErrorCode.INVALID_REQUIRED_ACKS, -1)
 
 
 def test_the_first_batch_says_whether_a_request_is_transactional(broker: Broker) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -136,3 +138,21 @@ def test_a_client_that_returns_continues_at_its_offset(broker: Broker) -> None:
 def test_the_caller_sets_how_many_conversions_are_under_way() -> None:
     assert not ConversionsUnderWay(0).has_room()
     assert ConversionsUnderWay(1).has_room()
+
+
+def test_a_dropped_conversion_that_ends_late_leaves_the_one_in_its_place() -> None:
+    """Its last client left amid a turn, so another client began the chunk again."""
+    under_way = ConversionsUnderWay(1)
+    key: Any = "chunk"
+    dropped, following = (SimpleNamespace(clients=set()) for _ in range(2))
+    under_way.add(key, dropped)  # type: ignore[arg-type]
+    assert under_way.has_room()
+    assert key not in under_way
+    under_way.remove(key, dropped)  # type: ignore[arg-type]
+    under_way.add(key, following)  # type: ignore[arg-type]
+    under_way.wait(1, following)  # type: ignore[arg-type]
+    under_way.remove(key, dropped)  # type: ignore[arg-type]
+    assert under_way.get(key) is following
+    assert not under_way.has_room()
+    under_way.remove(key, following)  # type: ignore[arg-type]
+    assert key not in under_way

@@ -82,6 +82,27 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
             assert lazy.damage is not None or not lazy.is_whole or response == whole
 
 
+@pytest.mark.parametrize("size", [100, 150_000])
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_the_position_of_a_cut_is_that_in_the_file(codec: Codec, magic: int, size: int) -> None:
+    """Also if a part of the file is converted: the same error as for this part alone, and later by
+    the bytes before it."""
+    data, before = log_of(codec, magic, size), 1000
+    errors = 0
+    for cut_size in (len(data) // 3 + 40, len(data) // 2):
+        for reads in range(12):
+            good, error = until_error(convert(cut(data, cut_size, reads), 0, 0, PLAIN))
+            part = cut(bytes(before) + data, before + cut_size, reads).slice(before, len(data))
+            same, later = until_error(convert(part, 0, 0, PLAIN))
+            assert (same, type(later)) == (good, type(error))
+            if isinstance(error, CorruptRecordsError):
+                assert isinstance(later, CorruptRecordsError)
+                assert (later.reason, later.position) == (error.reason, before + error.position)
+                errors += 1
+    assert errors
+
+
 def test_a_batch_that_is_gone_is_not_taken_for_an_empty_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,14 +1,15 @@
-"""Which sessions are told of the format, and which Python runs their tasks. There is no JVM."""
+"""Sessions know the format, tasks run in the right Python, and counts are sums. No JVM runs."""
 
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.errors import AnalysisException
 
 import downconvert.spark
-from downconvert.spark import register
+from downconvert.spark import count, register, splits
 from downconvert.spark.source import SegmentSource
 
 OTHER = "/other/bin/python"
@@ -75,3 +76,22 @@ def test_a_session_that_has_found_the_format_by_itself_is_left_as_it_is() -> Non
     with pytest.raises(AnalysisException) as raised:
         register(session("yarn", other))
     assert raised.value is other
+
+
+@pytest.mark.parametrize(("total", "expected"), [(None, 0), (7, 7)])
+def test_a_count_is_the_sum_of_what_its_splits_have(total: int | None, expected: int) -> None:
+    """Spark's sum of no rows is null."""
+    asked = MagicMock()
+    loaded = asked.read.format.return_value.options.return_value.option.return_value.load
+    loaded.return_value.groupBy().sum.return_value.collect.return_value = [(total,)]
+    assert count(asked, "/a", "/b", topics="t") == expected
+    loaded.return_value.groupBy().sum.assert_called_with("records")
+    asked.read.format.return_value.options.assert_called_with(topics="t")
+    loaded.assert_called_with(["/a", "/b"])
+
+
+def test_a_level_is_that_of_the_function_whatever_the_options_say() -> None:
+    asked = MagicMock()
+    reader = asked.read.format.return_value.options
+    splits(asked, "/a", level="count")
+    assert reader.return_value.option.call_args.args == ("level", "split")

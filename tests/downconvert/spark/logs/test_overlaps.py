@@ -8,12 +8,13 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from downconvert.spark.logs.overlaps import joined, layers
+from downconvert.spark.logs.overlaps import joined, layers, with_ends
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.spark.logs.tiers import Remote
+from downconvert.spark.logs.tiers import Remote, Tier
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stores.blobs import Blob
-from downconvert.storage.names import OFFSET_MAX, Kind, State
+from downconvert.spark.stores.object_cache import ObjectCache
+from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition, file_name
 from records import RecordsError
 from tests.downconvert.spark.reading import partition, rows, splits
 from tests.downconvert.spark.stream.test_follow import read, stream
@@ -198,6 +199,28 @@ def test_whatever_segments_there_are_each_layer_has_an_offset_once_and_all_are_i
         ends = [one.end_offset for one in found if one.end_offset is not None]
         last = parts[0][-1].file.next_offset
         assert last >= max(ends, default=0), seed
+
+
+@pytest.mark.parametrize("what", ["gone", "shorter"])
+def test_a_segment_that_changes_while_ends_are_read_has_none_and_the_others_have_theirs(
+    tmp_path: Path, what: str
+) -> None:
+    def listed(base: int) -> Remote:
+        indexed_segment(tmp_path / str(base), base, batch(base), batch(base + 1))
+        log = tmp_path / str(base) / file_name(base, Kind.LOG)
+        blob = Blob(str(log), log.stat().st_size)
+        kinds = ((Kind.LOG, blob),)
+        return Remote(SegmentFile("tier", base, State.LIVE, blob.size, base + 9, kinds), None)
+
+    tier = Tier(TopicPartition("a", 0), "A" * 22)
+    found = [listed(base) for base in (0, 10, 20)]
+    log = tmp_path / "10" / file_name(10, Kind.LOG)
+    if what == "gone":
+        log.unlink()
+    else:
+        log.write_bytes(log.read_bytes()[:70])
+    ends = [one.end_offset for one in with_ends({tier: found}, ObjectCache())[tier]]
+    assert ends == [2, None, 22]
 
 
 def test_a_segment_that_is_gone_hides_no_other() -> None:

@@ -9,7 +9,7 @@ Not here: where epochs are stored (storage), the requests (handlers/offset_for_l
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from downconvert.storage import CorruptFileError, Log
+from downconvert.storage import Log, StorageError
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs
 from downconvert.storage.names import LEADER_EPOCHS
 
@@ -27,13 +27,24 @@ UNKNOWN: Final = EpochEnd(NO_EPOCH, -1)
 
 
 def epochs_of(log: Log) -> Sequence[EpochEntry]:
-    """The epochs in a log's checkpoint. Empty for logs of brokers without epochs."""
+    """The epochs in a log's checkpoint, from the log's start on. Empty for logs of brokers without
+    epochs."""
     if log.is_writable:
-        return log.writer.epochs
+        return from_start(log.writer.epochs, log.writer.start_offset)
     try:
-        return read_epochs(log.path / LEADER_EPOCHS)
-    except (CorruptFileError, OSError):
+        return from_start(read_epochs(log.path / LEADER_EPOCHS), log.start_offset)
+    except (StorageError, OSError):
         return ()
+
+
+def from_start(epochs: Sequence[EpochEntry], start_offset: int) -> Sequence[EpochEntry]:
+    """The epochs of the records from an offset on. The first of them begins there, wherever it
+    began before records were deleted [LeaderEpochFileCache.truncateFromStart]."""
+    if not epochs or epochs[0].start_offset >= start_offset:
+        return epochs
+    later = [entry for entry in epochs if entry.start_offset > start_offset]
+    first = epochs[len(epochs) - len(later) - 1]
+    return [EpochEntry(first.epoch, start_offset), *later]
 
 
 def latest(epochs: Sequence[EpochEntry]) -> int:

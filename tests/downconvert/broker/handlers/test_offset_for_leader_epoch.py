@@ -34,6 +34,23 @@ def test_an_epoch_ends_where_the_next_begins(
     assert (response.leader_epoch if version else end[0], response.end_offset) == end
 
 
+def test_an_epoch_whose_records_are_deleted_ends_where_the_log_begins(tmp_path: Path) -> None:
+    """As in Kafka [LeaderEpochFileCache.truncateFromStart]."""
+    with writable_broker(tmp_path, "t") as broker:
+        produced = Message(index=0, records=batch(0, 1, 2))
+        topic = Message(name="t", partition_data=[produced])
+        body = Message(acks=1, timeout_ms=0, topic_data=[topic])
+        assert (
+            not ask(broker, ApiKey.Produce, 9, body).responses[0].partition_responses[0].error_code
+        )
+        deleted = Message(name="t", partitions=[Message(partition_index=0, offset=1)])
+        ask(broker, ApiKey.DeleteRecords, 0, Message(topics=[deleted], timeout_ms=0))
+        asked = [Message(partition=0, leader_epoch=epoch) for epoch in (-2, 0)]
+        body = Message(topics=[Message(topic="t", partitions=asked)])
+        ends = ask(broker, ApiKey.OffsetForLeaderEpoch, 4, body).topics[0].partitions
+    assert [(one.leader_epoch, one.end_offset) for one in ends] == [(-2, 1), (0, 3)]
+
+
 def test_errors_are_returned_for_each_partition(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": {0: [batch(0)]}}) as broker:
         asked = [

@@ -10,6 +10,7 @@ from downconvert.broker.replication.leader_epochs import (
     divergence,
     end_of,
     epochs_of,
+    from_start,
     truncation,
 )
 from downconvert.storage import Log
@@ -34,6 +35,21 @@ END = 35
 )
 def test_an_epoch_ends_where_the_next_begins(epoch: int, expected: tuple[int, int]) -> None:
     assert end_of(EPOCHS, epoch, END) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (10, EPOCHS),
+        (11, [(2, 11), (4, 20), (5, 30)]),
+        (19, [(2, 19), (4, 20), (5, 30)]),
+        (20, [(4, 20), (5, 30)]),
+        (34, [(5, 34)]),
+    ],
+)
+def test_epochs_begin_where_the_log_begins(start: int, expected: list[tuple[int, int]]) -> None:
+    assert from_start(EPOCHS, start) == expected
+    assert from_start((), start) == ()
 
 
 @pytest.mark.parametrize("epoch", [0, 1, -1, -2, -(2**31)])

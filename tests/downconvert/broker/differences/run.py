@@ -27,6 +27,9 @@ from .servers import MOMENT, PATIENCE, Pair, Servers
 from .values import OWN_TOPICS, Known, Member
 
 BLOCK: Final = 250
+LEAVING: Final = (
+    0.02  # how often a client leaves, perhaps while it waits for a response, and returns
+)
 READING: Final = {
     ApiKey.Fetch,
     ApiKey.ListOffsets,
@@ -121,6 +124,8 @@ class Run:
                 asked = operation(random, state.known, self.versions)
                 if number < first + len(BEGIN):
                     asked = BEGIN[number - first](state.known)
+                if random.random() < LEAVING:
+                    random.choice(pairs).reconnect()
                 free = [pair for pair in pairs if pair.asked is None]
                 if not free:
                     return

@@ -84,8 +84,9 @@ class Pair:
             talk.socket.close()
 
     def reconnect(self) -> None:
-        """Begins again, where a server has ended the connection."""
+        """Begins again, where a server has ended the connection, or the client leaves."""
         self.close()
+        self.asked = None
         self._talks = [connected(address, self.user, PATIENCE) for address in self._addresses]
 
     def versions(self) -> list[dict[int, range]]:

@@ -23,7 +23,6 @@ from downconvert.access.rights import Access
 from downconvert.broker.handlers.apis import APIS, Api
 from downconvert.protocol.errors import (
     BadRequestError,
-    ErrorCode,
     ExpiredSessionError,
     FailedLoginError,
 )
@@ -196,9 +195,8 @@ class Broker(BrokerState):
         if api is ApiKey.Metadata and version == 0:
             body.topics = body.topics or None  # in version 0, an empty list means all topics
         permission = Permission(access, api, version, body, self._named(api, version, body))
-        if api is ApiKey.Produce and not body.acks and not permission.takes_all:
-            exchange.errors = {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1}
-            exchange.hang_up("it may not produce there, and acks=0 has no other response")
+        if permission.refusal is not None and api is ApiKey.Produce and not body.acks:
+            produce.refuse_without_response(exchange)
         elif permission.refusal is not None:
             exchange.reply(permission.refusal)
         else:

@@ -135,7 +135,10 @@ def _append(broker: BrokerState, exchange: Exchange, now: float) -> Generator[No
             outcome = yield from _produce(broker, exchange, topic, one, now, lacks_id=lacks_id)
             produced.append(outcome)
     if body.acks == NO_ACKS:
-        if any(one.code is not ErrorCode.NONE for one in produced):
+        permission = exchange.permission
+        if permission is not None and not permission.takes_all:
+            refuse_without_response(exchange)
+        elif any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
             exchange.hang_up(f"its records are refused without a response: {min(codes)}")
         else:
@@ -148,6 +151,12 @@ def _append(broker: BrokerState, exchange: Exchange, now: float) -> Generator[No
         broker.purgatory.watch(waiting, waiting.keys, now, deadline, exchange)
     else:
         exchange.reply(_response(produced))
+
+
+def refuse_without_response(exchange: Exchange) -> None:
+    """Ends the connection of a client that may not produce to a topic, with acks 0."""
+    exchange.errors = {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1}
+    exchange.hang_up("it may not produce there, and acks=0 has no other response")
 
 
 def _produce(

@@ -202,6 +202,9 @@ class _Block:
         if asked.api is ApiKey.Produce:
             # Which of its records are written may differ, and no response says so.
             is_unclear = names_twice(asked) or (asked.is_unanswered and is_damaged(asked))
+            # The gateway sends nothing of it to the cluster, if something is refused.
+            is_refused = asked.is_unanswered and kafkas is None and bool(asked.user)
+            is_unclear = is_unclear or (is_refused and self.run.servers.is_gateway)
             self.run.is_in_step = self.run.is_in_step and not is_unclear
         if kafkas is None or ours is None:
             pair.reconnect()

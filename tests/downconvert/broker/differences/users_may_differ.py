@@ -8,6 +8,7 @@ from downconvert.protocol.schemas import ApiKey
 
 from .difference import MayDiffer
 from .operations import Operation
+from .responses import ENDED
 from .topics_may_differ import ALTERING
 
 DENIALS: Final = (29, 30, 31, 53)
@@ -20,6 +21,10 @@ def _names_twice(asked: Operation) -> bool:
         one.name for one in getattr(body, "topics", None) or ()
     ]
     return len(set(names)) < len(names)
+
+
+def _has_id(asked: Operation) -> bool:
+    return bool(asked.user and getattr(asked.body, "transactional_id", None))
 
 
 USERS_MAY_DIFFER: Final = (
@@ -121,10 +126,14 @@ USERS_MAY_DIFFER: Final = (
         "Produce with a transactional id that the client may not use, of records that are in no "
         "transaction",
         "written, or 29, TOPIC_AUTHORIZATION_FAILED",
-        "53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED; with acks 0, the connection ends",
         "The right is checked before the records are read.",
         lambda asked, place: (
-            asked.api is ApiKey.Produce and place.around[1].get("error_code") == 53
+            asked.api is ApiKey.Produce
+            and (
+                place.around[1].get("error_code") == 53
+                or (asked.is_unanswered and place.ours == ENDED and _has_id(asked))
+            )
         ),
         keeps_step=False,
     ),
@@ -163,6 +172,17 @@ USERS_MAY_DIFFER: Final = (
         "No partition is added. Either error refuses the request.",
         lambda asked, place: (
             asked.api is ApiKey.AddPartitionsToTxn and (place.kafka, place.ours) == (3, 55)
+        ),
+    ),
+    MayDiffer(
+        "FindCoordinator of keys of an unknown type, by a client with limited rights",
+        "42, INVALID_REQUEST",
+        "31, CLUSTER_AUTHORIZATION_FAILED",
+        "Nothing is allowed that no rule names.",
+        lambda asked, place: (
+            asked.api is ApiKey.FindCoordinator
+            and bool(asked.user)
+            and (place.kafka, place.ours) == (42, 31)
         ),
     ),
     MayDiffer(

@@ -8,7 +8,7 @@ Not here: requests of clients that have logged in (run.py)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -183,7 +183,7 @@ def _taken(random: Random, said: str, token: Callable[[Conversation], bytes]) ->
 def _request(
     random: Random, api: ApiKey, version: int, body: Message, *, is_plain: bool = False
 ) -> Step:
-    around = Envelope() if is_plain else envelope(random, api, version)
+    around = Envelope() if is_plain else replace(envelope(random, api, version), changed=None)
     said = f"{api.name} v{version} {body}"
     return Step(said, lambda _: framed(around, api, version, body), api, version, around)
 

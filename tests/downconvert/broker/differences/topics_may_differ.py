@@ -1,14 +1,21 @@
 """Where responses about topics and settings may differ."""
 
-from typing import Final
+from typing import Any, Final
 
 from downconvert.protocol.schemas import ApiKey
 
 from .difference import MayDiffer
+from .identities import Token
+from .values import NO_ID, UNKNOWN_ID
 
 TOPIC, BROKER, METRICS = 2, 4, 16  # types of resources
 KNOWN: Final = (TOPIC, BROKER, METRICS)
 ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
+
+
+def _id(topic: Any) -> Any:
+    """The id of a topic in a request: one that both servers know has a token."""
+    return UNKNOWN_ID if isinstance(topic.topic_id, Token) else topic.topic_id
 
 
 TOPICS: Final = (
@@ -24,15 +31,16 @@ TOPICS: Final = (
         ),
     ),
     MayDiffer(
-        "Metadata of some topics by name and of others by id",
-        "leaves out those by name",
-        "all of them",
+        "Metadata of some topics by name and of others by id, or of one by both",
+        "leaves out names",
+        "all of them; by its name, where there are both",
         "No client sends such a request.",
         lambda asked, place: (
             asked.api is ApiKey.Metadata
             and asked.version >= 12
-            and place.kafka is None
-            and {one.name is None for one in asked.body.topics} == {True, False}
+            and None in (place.kafka, place.ours)
+            and any(one.name is None or bytes(_id(one)) != NO_ID for one in asked.body.topics)
+            and any(one.name is not None for one in asked.body.topics)
         ),
     ),
     MayDiffer(

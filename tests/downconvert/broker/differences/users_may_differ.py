@@ -149,19 +149,20 @@ USERS_MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "Produce, AddPartitionsToTxn that name a topic without partitions, beside what the client "
-        "may not write to",
+        "Produce, AddPartitionsToTxn, DeleteRecords that name a topic without partitions, beside "
+        "what the client may not change",
         "nothing about it",
         "the topic, without partitions",
         "Clients read both as nothing.",
         lambda asked, place: (
-            asked.api in (ApiKey.Produce, ApiKey.AddPartitionsToTxn)
+            asked.api in (ApiKey.Produce, ApiKey.AddPartitionsToTxn, ApiKey.DeleteRecords)
             and place.kafka is None
             and isinstance(place.ours, dict)
             and {}
             in (
                 place.ours.get("partition_responses"),
                 place.ours.get("results_by_partition"),
+                place.ours.get("partitions"),
             )
         ),
     ),

@@ -60,9 +60,10 @@ LIMITS: Final = {
     "connections_per_address": "Connections from one address.",
     "request_size": "One request.",
     "translated_size": "One request that is held in memory to be translated.",
-    "requests_memory": "All requests that are held in memory to be translated. Beyond that, "
-    "clients wait. Clients that have not logged in share a sixteenth of as much for themselves. "
-    "Responses that clients do not read have as much again.",
+    "requests_memory": "All requests that are held in memory to be translated. An address takes at "
+    "most half of what it leaves to others. Beyond that, clients wait. Clients that have not "
+    "logged in share a sixteenth of as much for themselves. Responses that clients do not read "
+    "have as much again.",
     "idle_timeout": "A connection without a request, or a client that takes nothing of its "
     "response. Kafka's `connections.max.idle.ms`.",
     "receive_timeout": "From the first to the last byte of a client's request.",

@@ -247,6 +247,12 @@ class Broker(BrokerState):
         except BadRequestError:
             return None
 
+    def hurry(self, exchange: Exchange) -> None:
+        """A fetch waits for no more records, because its request takes memory that others need.
+        Called by its owner."""
+        if exchange.request.api is ApiKey.Fetch:
+            self.purgatory.expire(exchange)
+
     def finished(self, exchange: Exchange, now: float | None = None) -> None:
         """Releases the resources of an exchange, after its response is sent or its client has gone.
         Called once, by its owner. `now`: to measure how long the request took."""

@@ -82,6 +82,7 @@ class Exchange:
     errors: Mapping[int, int] = NO_ERRORS  # error codes in the response, and how many of each
     converted: Sequence[tuple[str, Send]] = ()  # topics, each with its converted records
     row: RequestRow | None = None  # the row that counts it, once it is accepted
+    has_request = True  # whether the request's body is still needed
     has_waited = False  # in the purgatory
     holds_turns = False  # its client may hold a planning slot, a large chunk or a conversion
     work: Generator[Any, None, Any] | None = None  # continues in another turn
@@ -152,6 +153,7 @@ class Exchange:
     def release_request(self) -> None:
         """Releases the request's body, which nothing needs any more. Others may refer to the
         exchange."""
+        self.has_request = False
         self.request = Request(self.request.header, Message(), self.request.size)
 
     def _run(self, step: Step, now: float) -> None:

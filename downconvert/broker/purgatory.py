@@ -121,6 +121,13 @@ class Purgatory:
         if number is not None:
             self._take(number)
 
+    def expire(self, exchange: Exchange) -> None:
+        """The operation of this request waits no longer. Only the owner may call this."""
+        number = self._by_exchange.get(exchange)
+        if number is not None:
+            self._entries[number].is_late = True
+            self._complete_if_due(number, exchange.now)
+
     def notify(self, key: Hashable) -> None:
         """The partition (or other object) of this key has changed."""
         # Operations that begin to wait later check themselves, and so find the change.

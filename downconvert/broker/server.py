@@ -26,8 +26,9 @@ from typing import Final
 
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
 from downconvert.serving.lifecycle import Startable
-from downconvert.serving.limits import LOGIN_PART, Limits, RequestMemory
+from downconvert.serving.limits import Limits
 from downconvert.serving.places import NoPlaceError, Place, Places
+from downconvert.serving.request_memory import LOGIN_PART, RequestMemory
 from downconvert.serving.tls import wrap
 from downconvert.serving.unread import UnreadResponses
 from records.logged import log_of
@@ -233,10 +234,10 @@ class Server(Startable):
         host, port = self._advertise or channel.getsockname()[:2]
         client = Client(next(self._ids), place.address, host, port)
         authenticates = self.broker.guard.find(place.address) is None
-        size_max = self.limits.request_size
-        incoming = Incoming(size_max, self.memory)
+        size_max, memory = self.limits.request_size, self.memory
         if authenticates:
-            incoming = Incoming(min(size_max, REQUEST_SIZE_MAX), self._login_memory)
+            size_max, memory = min(size_max, REQUEST_SIZE_MAX), self._login_memory
+        incoming = Incoming(size_max, memory.of(place.address))
         connection = Connection(client, channel, incoming, place, self.clock())
         connection.authenticates = authenticates
         if self.tls is not None:

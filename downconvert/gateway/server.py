@@ -16,10 +16,10 @@ from downconvert.access.quotas import Quotas
 from downconvert.access.rights import ConfigError
 from downconvert.access.tokens import keep
 from downconvert.serving.lifecycle import Startable
-from downconvert.serving.limits import LOGIN_PART, RequestMemory
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
+from downconvert.serving.request_memory import LOGIN_PART, RequestMemory
 from downconvert.serving.unread import UnreadResponses
 from records.budget import MemoryBudget
 from records.logged import log_of

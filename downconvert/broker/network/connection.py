@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from downconvert.broker.exchange import Client, Exchange
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
-from downconvert.serving.limits import ELEMENT_SIZE, FREE_SIZE, RequestMemory
+from downconvert.serving.limits import FREE_SIZE
 from downconvert.serving.places import Place
+from downconvert.serving.request_memory import OneRequest
 from records.files.sends import NOTHING
 
 
@@ -34,22 +35,22 @@ class ConnectionEndedError(Exception):
 
 
 class Incoming:
-    """A request as its bytes arrive. The length comes first."""
+    """A request as its bytes arrive. The length comes first. memory: what it takes."""
 
-    __slots__ = ("_buffer", "_filled", "_memory", "_size", "_taken", "is_begun", "size_max")
+    __slots__ = ("_buffer", "_filled", "_size", "is_begun", "memory", "size_max")
 
-    def __init__(self, size_max: int, memory: RequestMemory) -> None:
+    def __init__(self, size_max: int, memory: OneRequest) -> None:
         self.size_max = size_max
-        self._memory = memory
+        self.memory = memory
         self._size: int | None = None  # from the length field; None: it has not arrived
         self._buffer = bytearray(LENGTH_SIZE)
-        self._filled = self._taken = 0
+        self._filled = 0
         self.is_begun = False  # a part of a request, or all of one, has arrived
 
-    def settle(self, size_max: int, memory: RequestMemory) -> None:
+    def settle(self, size_max: int, memory: OneRequest) -> None:
         """Its client is identified, and may send requests of this size. Called between requests."""
-        assert not self._taken
-        self.size_max, self._memory = size_max, memory
+        assert not self.memory.taken
+        self.size_max, self.memory = size_max, memory
 
     def space(self) -> memoryview | None:
         """The buffer for the next bytes. None: there is no memory for them now."""
@@ -86,35 +87,21 @@ class Incoming:
             self.received(count)
             data = data[count:]
 
-    def may_be_handled(self) -> bool:
-        """Whether there is memory for the elements of a whole request. How much they take is known
-        when they are parsed. Until then, any free byte is enough."""
-        return not self._taken or self._memory.take(self, 0)
-
-    def charge(self, elements: int) -> None:
-        """Counts the elements of a large request that is still handled."""
-        size = elements * ELEMENT_SIZE if self._taken else 0
-        self._memory.charge(self, size)
-        self._taken += size
-
     def release(self) -> None:
-        """Frees the frame when it is no longer needed. The next one may then arrive."""
-        if self._size is None:
-            return
-        if self._taken:
-            self._memory.release(self, self._taken)
-        self._buffer = bytearray(LENGTH_SIZE)
-        self._size, self._filled, self._taken = None, 0, 0
-        self.is_begun = False
+        """Frees the request when it is no longer needed. The next one may then arrive."""
+        self.memory.release()
+        if self._size is not None:
+            self._buffer = bytearray(LENGTH_SIZE)
+            self._size, self._filled = None, 0
+            self.is_begun = False
 
     def _grow(self) -> bool:
         """Doubles the buffer, up to the request's size. So it never exceeds twice the received
         bytes."""
         assert self._size is not None
         more = min(self._filled, self._size - self._filled)
-        if not self._memory.take(self, more):
+        if not self.memory.take(more):
             return False
-        self._taken += more
         self._buffer += bytes(more)
         return True
 

@@ -40,7 +40,8 @@ class Handshake:
         place."""
         connection.authenticates = False
         connection.request_started = None
-        connection.incoming.settle(self._limits.request_size, self._memory)
+        memory = self._memory.of(connection.client.address)
+        connection.incoming.settle(self._limits.request_size, memory)
         connection.place.settle()
 
     def _take_certificate(self, connection: Connection) -> None:

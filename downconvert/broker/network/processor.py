@@ -144,7 +144,7 @@ class Processor:
                 thread.take(connection)
                 return
         incoming = connection.incoming
-        if incoming.is_begun and not incoming.may_be_handled():
+        if incoming.is_begun and not incoming.memory.may_be_handled():
             connection.flush()
             connection.frame = frame
             self.served.watch(connection, reads=False)
@@ -156,8 +156,10 @@ class Processor:
         if exchange.is_done:
             self._write(connection)
         else:
-            if incoming.is_begun:
-                incoming.charge(exchange.request.elements)
+            if not exchange.has_request:
+                incoming.release()
+            elif not incoming.memory.charge(exchange.request.elements):
+                self._broker.hurry(exchange)
             exchange.on_done = self._on_done
             if exchange.is_done:  # by another thread, perhaps before `on_done` was set
                 self._on_done(exchange)
@@ -267,8 +269,7 @@ class Processor:
         if exchange.close_after_reply:
             self.served.close(connection, exchange.end, exchange.why)
             return
-        if connection.incoming.is_begun:
-            connection.incoming.release()
+        connection.incoming.release()
         if connection.authenticates and connection.client.access is not None:
             self._handshake.settle(connection)
         connection.request_started = now if connection.authenticates else None

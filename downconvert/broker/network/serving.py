@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from downconvert.broker.broker import Broker
-from downconvert.serving.limits import Limits, RequestMemory
+from downconvert.serving.limits import Limits
+from downconvert.serving.request_memory import RequestMemory
 from downconvert.serving.unread import UnreadResponses
 
 from .clock import Clock

@@ -13,7 +13,7 @@ from downconvert.gateway.network.sockets.splicing import forward
 from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.headers import parse
 from downconvert.protocol.errors import BadRequestError
-from downconvert.serving.limits import ELEMENT_SIZE, RequestMemory
+from downconvert.serving.request_memory import OneRequest
 from records.units import KiB
 
 LENGTH: Final = Struct(">i")
@@ -22,22 +22,20 @@ PREFIX_SIZE: Final = 16 * KiB  # bytes of a request that are examined before it 
 
 
 class ClientRequest:
-    """One request. `prefix`: its beginning, or all of it after `whole`. `memory`: the budget of
-    requests that are read whole. `frame`: the whole request, if it has been received already."""
+    """One request. `prefix`: its beginning, or all of it after `whole`. `memory`: what it takes, if
+    it is read whole. `frame`: the whole request, if it has been received already."""
 
     def __init__(
         self,
         client: Stream,
         size: int,
         limits: Limits,
-        memory: RequestMemory,
+        memory: OneRequest,
         frame: memoryview | None = None,
     ) -> None:
         self._client = client
         self._limits = limits
-        self._memory = memory
-        self._taken = 0  # bytes of that budget
-        self._is_charged = False  # whether they include its elements
+        self.memory = memory
         self.size = size
         if frame is None:
             frame = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
@@ -66,31 +64,21 @@ class ClientRequest:
             while self._left:
                 await self._client.ensure(1)
                 size = min(len(self._client.available), self._left)
-                while not self._memory.take(self, size):
+                while not self.memory.take(size):
                     await sleep(MEMORY_RETRY)
                     if not self._client.may_bring(self._left):
                         raise ConnectionEndedError(CLIENT)
-                self._taken += size
                 whole += self._client.available[:size]
                 self._left -= size
                 self._client.consume(size)
         self.prefix = memoryview(whole)
         return self.prefix
 
-    def charge(self, elements: int) -> None:
-        """Counts the elements of a request that was parsed and waits for the cluster."""
-        size = elements * ELEMENT_SIZE
-        if not self._is_charged:
-            self._is_charged = True
-            self._memory.charge(self, size)
-            self._taken += size
-
     def release(self) -> None:
-        """Returns its memory to the budget, when only its beginning is still needed."""
-        taken, self._taken = self._taken, 0
-        if taken:
+        """Gives back its memory, when only its beginning is still needed."""
+        if self.memory.taken:
             self.prefix = memoryview(bytes(self.prefix[:PREFIX_SIZE]))
-            self._memory.release(self, taken)
+            self.memory.release()
 
     async def pass_to(self, other: Stream) -> None:
         """Forwards it unchanged."""

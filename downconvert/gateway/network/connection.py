@@ -6,7 +6,7 @@ broker has gone, and asks for metadata as with any broker.
 
 Not here: the connection to the cluster (broker_link.py)."""
 
-from asyncio import Future, get_running_loop
+from asyncio import Future, get_running_loop, sleep
 from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic, perf_counter
@@ -26,6 +26,7 @@ from downconvert.gateway.session.exchanges import (
     Ask,
     Forward,
     HangUp,
+    NoMemory,
     Nothing,
     Pause,
     Reply,
@@ -47,7 +48,7 @@ from downconvert.serving.unread import UNREAD
 from records import RecordsError
 
 from .broker_link import BrokerLink
-from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
+from .client_request import LENGTH, MEMORY_RETRY, PREFIX_SIZE, ClientRequest
 from .cluster_broker import ClusterBroker
 from .conversion_pool import TimedPool
 from .delivery import INLINE_SECONDS, Delivery
@@ -271,10 +272,11 @@ class Connection:
             self._client.close()
 
     async def _exchange(self, size: int, begun: Translation | None) -> None:
-        shared, frame = self.session.shared, None if begun is None else begun.frame
-        is_known = self.session.identity.identified is not None
-        memory = shared.requests if is_known else shared.logins
-        request = ClientRequest(self._client, size, shared.config.limits, memory, frame)
+        identity, frame = self.session.identity, None if begun is None else begun.frame
+        if frame is None:
+            identity.begin_request()
+        limits = self.session.shared.config.limits
+        request = ClientRequest(self._client, size, limits, identity.memory, frame)
         delivery = Delivery(self._client, self._pool)
         try:  # sending may take long: hold only the request and the response
             reply = await self._handle(request, size, begun, delivery)
@@ -333,13 +335,14 @@ class Connection:
                 case Whole():
                     whole = await request.whole()
                     make_result, takes_time = partial(same, whole), len(whole) > INLINE_MAX
+                case NoMemory():
+                    await sleep(MEMORY_RETRY)
+                    make_result = nothing
                 case Ask() if step is ASK_API_VERSIONS:
                     make_result, takes_time = partial(same, await self._link.api_versions()), False
                 case Ask():
                     correlation_id = None if begun is None else begun.correlation_id
                     is_fetch, begun = step.api is ApiKey.Fetch, None
-                    if size > PREFIX_SIZE:
-                        request.charge(self.session.elements)
                     make_result, spool = await self._link.ask(step, request, correlation_id)
                     self._is_small &= spool is None or spool.size <= MEMORY_MAX
                     takes_time = not self._is_small

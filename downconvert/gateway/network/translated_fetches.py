@@ -52,6 +52,7 @@ class TranslatedFetches:
 
         Raises errors of the exchange and ConnectionEndedError."""
         session, whole = self._session, memoryview(bytes(data))
+        session.identity.begin_request()
         exchange = partial(session.exchange, whole[LENGTH.size :], len(whole) - LENGTH.size, time)
         known, self._time = session.repeated.get(key_of(whole)), time
         self.current = translation = Translation(exchange, whole, now, known)
@@ -91,6 +92,7 @@ class TranslatedFetches:
         """Ends and counts the current fetch. Its response has `sent` bytes."""
         translation, self.current = self.current, None
         assert translation is not None
+        self._session.identity.memory.release()
         sizes = LENGTH.size + len(translation.frame), sent
         seconds = now - translation.started
         self._counters.request_served(FETCH, seconds, self._session.rule, *sizes)

@@ -19,6 +19,7 @@ from downconvert.gateway.audit import trace_id
 from downconvert.gateway.identity import Identified
 from downconvert.gateway.security import Credentials
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from downconvert.serving.request_memory import OneRequest
 
 from .exchanges import HangUp, Pause, Reply, ThrottleField, Whole
 from .headers import Header
@@ -35,13 +36,13 @@ class ClientIdentity:
     """The identity of one connection's client. `address`: of the client. `certificate`: the name in
     its certificate.
 
-    `identified`: the client's rule; None: not yet known. `proved`: the result of the login; None:
-    the client has not logged in. `login`: None if no users are configured. `over_limit`: why the
-    connection is refused; empty: it is not."""
+    `memory`: of the request under way. `identified`: the client's rule; None: not yet known.
+    `proved`: the result of the login; None: the client has not logged in. `login`: None if no users
+    are configured. `over_limit`: why the connection is refused; empty: it is not."""
 
     __slots__ = (
         *("_counted", "_shared", "address", "certificate", "connection", "identified", "login"),
-        *("over_limit", "proved"),
+        *("memory", "over_limit", "proved"),
     )
 
     def __init__(self, shared: Shared, address: str, certificate: str | None) -> None:
@@ -57,8 +58,16 @@ class ClientIdentity:
         )
         self.identified: Identified | None = None if config.identities.is_needed else config.default
         self.proved: Proved | None = None
+        self.memory: OneRequest
+        self.begin_request()
         self.over_limit = ""
         self._counted: str | None = None  # the name that the connection counts for
+
+    def begin_request(self) -> None:
+        """Called before each request. Its memory depends on whether the client is identified."""
+        is_known = self.identified is not None
+        memory = self._shared.requests if is_known else self._shared.logins
+        self.memory = memory.of(self.address)
 
     @property
     def access(self) -> Access:
@@ -183,6 +192,7 @@ class ClientIdentity:
 
     def release(self) -> None:
         """The connection has ended."""
+        self.memory.release()
         if self._counted is not None:
             self._shared.admissions.leave(self._counted)
             self._counted = None

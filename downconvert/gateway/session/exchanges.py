@@ -68,6 +68,15 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class NoMemory:
+    """There is no memory for the elements of the client's request now. The exchange is resumed
+    after a moment."""
+
+
+NO_MEMORY: Final = NoMemory()
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """The next step takes time (planning, conversion, compression) and must not run in the event
     loop.
@@ -133,10 +142,12 @@ class HangUp:
 
 Reply: TypeAlias = Forward | Response | Nothing | HangUp
 Result = TypeVar("Result")
-Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
-Checks: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply | None]  # None: none yet
+Yielded: TypeAlias = Ask | Whole | NoMemory | Turn | Pause
+Steps: TypeAlias = Generator[Yielded, Any, Reply]
+Checks: TypeAlias = Generator[Yielded, Any, Reply | None]  # None: none yet
+Reading: TypeAlias = Generator[Yielded, Any, Message]  # the client's request
 Asking: TypeAlias = Generator[Ask | Turn, Message, Message]
-Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
+Step: TypeAlias = Yielded | Reply
 
 
 def same(result: Result) -> Result:

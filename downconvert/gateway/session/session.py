@@ -6,7 +6,7 @@ recoding.py, producing.py)."""
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from downconvert.access import permissions, replica_ids
 from downconvert.access.guard import is_checked
@@ -30,11 +30,13 @@ from .census import ClientKey
 from .client_identity import CORRELATION_SIZE, ClientIdentity
 from .exchanges import (
     ASK_API_VERSIONS,
+    NO_MEMORY,
     Ask,
     Checks,
     Forward,
     HangUp,
     Nothing,
+    Reading,
     Reply,
     Response,
     Steps,
@@ -58,7 +60,6 @@ class Session:
     __slots__ = (  # thousands of idle connections exist
         *("_client", "_cluster", "_login", "_read", "_relay", "_seen", "_tls", "_translator"),
         *("_versions", "address", "advertised", "response_size", "api", "begun", "client_id"),
-        "elements",
         *("full_client_id", "identity", "passed", "repeated", "rule", "shared", "software"),
     )
 
@@ -82,7 +83,6 @@ class Session:
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
         self.rule, self.response_size = "", 0  # of the last request, for metrics
-        self.elements = 0  # of the last request's arrays, once it is parsed
         self.passed = PassedKinds()  # kinds of requests that need no parsing
         self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
         self._cluster: Message | None = None  # the broker's ApiVersions response
@@ -97,7 +97,6 @@ class Session:
 
         BadRequestError: the client's request or the cluster's response is invalid."""
         self.begun += 1
-        self.elements = 0
         if self._login is not None and self._login.expects_token:
             reply = yield from self._login.take_raw(frame, size, now)
             return (yield from self.identity.logged_in(reply, now))
@@ -323,14 +322,15 @@ class Session:
             return Response(send, errors=errors)
         return Response(send, throttled=partial(throttled, request, answer), errors=errors)
 
-    def _body(
-        self, header: Header, frame: memoryview, size: int
-    ) -> Generator[Ask | Whole, Any, Message]:
-        assert header.api is not None
+    def _body(self, header: Header, frame: memoryview, size: int) -> Reading:
         if len(frame) < size:
             frame = yield Whole()
+        while not self.identity.memory.may_be_handled():
+            yield NO_MEMORY
         request = parse_body(request_header(header), frame)
-        self.elements, body = request.elements, request.body
+        body = request.body
+        if not self.identity.memory.charge(request.elements) and header.api is ApiKey.Fetch:
+            body.max_wait_ms = 0  # or others would wait for its memory
         if header.api is ApiKey.Metadata and header.version == 0:
             body.topics = body.topics or None  # v0: an empty list means all topics, later: none
         return body

@@ -9,8 +9,8 @@ from downconvert.access.quotas import Quotas
 from downconvert.gateway.audit import Audit
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.topology import Topology
-from downconvert.serving.limits import RequestMemory
 from downconvert.serving.line_budget import LineBudget
+from downconvert.serving.request_memory import RequestMemory
 from downconvert.serving.unread import UnreadResponses
 
 from .census import ClientCensus

@@ -163,6 +163,18 @@ def test_completed_operations_are_released_while_others_wait() -> None:
     assert purgatory.next_deadline == 1.0
 
 
+def test_an_operation_that_may_wait_no_longer_is_completed_by_its_owner_at_once() -> None:
+    purgatory, owner, waiter, other = Purgatory(), Owner(), Waiter(), Waiter()
+    one = exchange(owner)
+    purgatory.expire(one)  # it does not wait
+    purgatory.watch(waiter, ["a"], 1.0, 9.0, one)
+    purgatory.watch(other, ["a"], 1.0, 9.0, exchange(owner))
+    purgatory.expire(one)
+    assert (waiter.completed, other.completed) == ([(0.0, True)], [])
+    assert not owner.run_due(2.0)
+    assert (len(purgatory), purgatory.next_deadline) == (1, 9.0)
+
+
 def test_a_client_that_has_gone_is_forgotten() -> None:
     purgatory, owner, waiter = Purgatory(), Owner(), Waiter()
     one = exchange(owner)

@@ -15,6 +15,7 @@ from downconvert.serving.limits import Limits
 from downconvert.serving.tls import server_context
 from records.units import KiB, MiB
 
+from .asking import frame
 from .guarding import guard_of
 from .talking import (
     API_VERSIONS,
@@ -81,8 +82,9 @@ def test_a_client_that_is_idle_for_too_long_is_disconnected(tmp_path: Path) -> N
 
 def test_a_client_that_waits_for_a_response_is_not_idle(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(idle=1.0)) as server, Talk(server.address) as talk:
-        talk.send(ApiKey.Fetch, 2, fetch(offset=30, wait=2500))
-        talk.send(*API_VERSIONS)  # at once: this client may rest longer than it may be idle
+        both = frame(ApiKey.Fetch, 2, fetch(offset=30, wait=2500)), frame(*API_VERSIONS)
+        # At once: this client may rest longer than it may be idle.
+        talk.socket.sendall(b"".join(len(one).to_bytes(4) + one for one in both))
         assert talk.receive()
         assert talk.receive()
 

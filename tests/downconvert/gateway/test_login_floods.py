@@ -27,13 +27,15 @@ from records import Record, build
 from records.formats import V1
 from records.units import KiB, MiB
 from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.talking import Talk
 from tests.waiting import wait_for
 
 from .serving import Wire, cluster, gateway
 
-USERS = Users({"ann": "secret", "bob": "other"})
+LONG_TOKEN = "x" * 40_000
+USERS = Users({"ann": "secret", "bob": "other", "eve": LONG_TOKEN})
 PLACES = 100
-MEMORY = 4 * MiB
+MEMORY = 24 * MiB
 LONG = 1000.0  # seconds
 
 
@@ -157,26 +159,41 @@ def test_clients_that_do_not_log_in_block_no_other_client(guarded: Guarded, gues
         assert guarded.connections() <= PLACES
 
 
+def begin_logins(stack: ExitStack, address: Address, source: str = "") -> None:
+    """Clients send so much of their logins that no memory for logins is left, and no more."""
+    asked = ApiKey.SaslAuthenticate, 1, Message(auth_bytes=bytes(500 * KiB))
+    begun = frame(*asked)[: 480 * KiB]
+    for _ in range(2 * MEMORY // len(begun)):
+        client = stack.enter_context(Talk(address, source=source))
+        client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+        client.socket.setblocking(False)
+        data = memoryview(len(frame(*asked)).to_bytes(4) + begun)
+        with suppress(BlockingIOError):
+            while data:
+                data = data[client.socket.send(data) :]
+
+
 def test_logins_that_never_end_take_no_memory_from_clients_that_have_logged_in(
     with_memory: Address,
 ) -> None:
-    asked = ApiKey.SaslAuthenticate, 1, Message(auth_bytes=bytes(500 * KiB))
-    begun = frame(*asked)[: 480 * KiB]
     records = build([Record(0, 0, value=bytes(100 * KiB))], magic=V1)
     topic = Message(name="t", partition_data=[Message(index=0, records=records)])
     large = Message(acks=1, timeout_ms=1000, topic_data=[topic])
     with ExitStack() as stack, Wire(with_memory) as user:
         offer(user, "bob", "other")
         user.receive()
-        for _ in range(2 * MEMORY // len(begun)):
-            client = stack.enter_context(Wire(with_memory))
-            client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
-            client.socket.setblocking(False)
-            data = memoryview(len(frame(*asked)).to_bytes(4) + begun)
-            with suppress(BlockingIOError):
-                while data:
-                    data = data[client.socket.send(data) :]
+        begin_logins(stack, with_memory)
         for _ in range(20):  # the server has read what it may meanwhile
             user.ask(ApiKey.Metadata, 1, Message(topics=[]))
         assert user.ask(ApiKey.Produce, 2, large).responses
         log_in(with_memory, "bob", "other")
+
+
+def test_logins_that_never_end_delay_no_long_token_from_another_address(
+    with_memory: Address,
+) -> None:
+    """Tokens of OAUTHBEARER may have some KiB, and so take memory."""
+    with ExitStack() as stack:
+        begin_logins(stack, with_memory, "127.0.0.2")
+        for _ in range(3):
+            log_in(with_memory, "eve", LONG_TOKEN)

@@ -1,7 +1,8 @@
 """Many clients of one server at a time, each of which does as it likes.
 
 They send whole requests, in pieces and ahead, read slowly, stop sending, or vanish at any byte.
-Each response must be a right one, and in its place. Afterwards nothing of theirs may be left.
+Each response must be a right one, and in its place. Clients of another address may begin requests
+and never end them: nobody waits for those. Afterwards nothing of theirs may be left.
 
 A longer run: python -m tests.downconvert.broker.network.crowd SEED SECONDS
 
@@ -46,6 +47,7 @@ from tests.waiting import wait_for
 from .crowd_requests import Asked, Produced, Topics
 
 BUFFER: Final = 64 * KiB  # of a socket; with much less, TCP itself waits
+ELSEWHERE: Final = "127.0.0.2"
 HANGS: Final = 30.0  # seconds without a byte for anybody
 NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 KEPT: Final = (Connection, Exchange, FetchRead)
@@ -198,7 +200,7 @@ def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Pat
             rates = Access(producer_byte_rate=4e6, consumer_byte_rate=40e6)
             broker.guard = guard_of(None, rates)
         topics = Topics(broker, random)
-        made, limits = made_budget.left, Limits(requests_memory=memory)
+        made, limits = made_budget.left, Limits(requests_memory=memory, request=600.0)
         server = Server(
             broker,
             limits=limits,
@@ -208,6 +210,8 @@ def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Pat
         )
         with server, ExitStack() as stack, without_collector():
             sockets, before = open_sockets(), held_objects()
+            for _ in range(random.choice([0, 0, 1, 20])):
+                stack.callback(never_ending(server.address, theirs, memory // 4).close)
             visitors = []
             for number in range(clients):
                 one = Visitor(number, server.address, theirs, Random(random.random()))
@@ -215,6 +219,7 @@ def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Pat
                 one.plan(topics, requests)
                 visitors.append(one)
             talk(visitors)
+            stack.close()
             wait_for(lambda: not server.places)
             wait_for(lambda: open_sockets() <= sockets)
             assert server.is_alive
@@ -232,6 +237,16 @@ def run(path: Path, seed: int, clients: int, requests: int, tls: tuple[Path, Pat
             for end in (End.DEFECT, End.RESPONSE, End.TIMEOUT, End.REQUEST):
                 assert not value(broker, "connections_ended_total", reason=end), end
         topics.check_live([(one.produced, one.is_whole) for one in visitors])
+
+
+def never_ending(address: tuple[str, int], tls: ssl.SSLContext | None, size: int) -> socket.socket:
+    """A client of another address that has sent so many bytes of a request, and sends no more."""
+    plain = socket.create_connection(address, source_address=(ELSEWHERE, 0))
+    client = plain if tls is None else tls.wrap_socket(plain, server_hostname="localhost")
+    client.setblocking(False)
+    with suppress(*NOT_NOW):
+        client.sendall(Limits().request_size.to_bytes(4) + bytes(size))
+    return client
 
 
 @contextmanager

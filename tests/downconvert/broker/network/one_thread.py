@@ -14,8 +14,9 @@ from downconvert.broker.network.network_thread import NetworkThread
 from downconvert.broker.network.serving import Serving
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.limits import Limits, RequestMemory
+from downconvert.serving.limits import Limits
 from downconvert.serving.places import Places
+from downconvert.serving.request_memory import RequestMemory
 from downconvert.serving.unread import UnreadResponses
 from records.units import KiB, MiB
 from tests.downconvert.broker.fetching import broker_of
@@ -73,7 +74,7 @@ class OneThread:
         channel.setblocking(False)
         place = self.places.take("10.0.0.1", 100, 100)
         size_max = FIRST_SIZE if authenticates else self.limits.request_size
-        incoming = Incoming(size_max, self.memory)
+        incoming = Incoming(size_max, self.memory.of("10.0.0.1"))
         client = Client(next(self._numbers), "10.0.0.1")
         connection = Connection(client, channel, incoming, place, self.clock())
         connection.authenticates = authenticates

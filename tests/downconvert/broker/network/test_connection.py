@@ -7,8 +7,9 @@ import pytest
 from downconvert.broker.exchange import Client
 from downconvert.broker.network.connection import Connection, ConnectionEndedError, Incoming
 from downconvert.protocol.errors import BadRequestError
-from downconvert.serving.limits import FREE_SIZE, RequestMemory
+from downconvert.serving.limits import FREE_SIZE
 from downconvert.serving.places import Place, Places
+from downconvert.serving.request_memory import RequestMemory
 
 MiB = 1024 * 1024
 
@@ -42,7 +43,7 @@ def a_place() -> Place:
 
 def connection(channel: Bytes, memory: int = 64 * MiB, size_max: int = 100 * MiB) -> Connection:
     return Connection(
-        Client(1, "a"), channel, Incoming(size_max, RequestMemory(memory)), a_place(), 0.0
+        Client(1, "a"), channel, Incoming(size_max, RequestMemory(memory).of("a")), a_place(), 0.0
     )
 
 
@@ -105,7 +106,7 @@ def test_a_claimed_length_allocates_no_memory() -> None:
     client = Connection(
         Client(1, "a"),
         Bytes((2**31 - 1).to_bytes(4) + b"x" * 100),
-        Incoming(2**31 - 1, memory),
+        Incoming(2**31 - 1, memory.of("a")),
         a_place(),
         0.0,
     )
@@ -127,16 +128,18 @@ def test_a_buffer_is_at_most_twice_what_has_arrived() -> None:
 
 def test_a_request_waits_for_memory_and_gives_it_back() -> None:
     memory = RequestMemory(FREE_SIZE)
-    assert memory.take("another", 1)  # favoured from now on: it has what is left, and more
-    assert memory.take("another", 2 * FREE_SIZE)
+    another = memory.of("a")
+    assert another.take(2 * FREE_SIZE)
     frame = b"x" * 3 * FREE_SIZE
-    client = Connection(Client(1, "a"), Bytes(framed(frame)), Incoming(MiB, memory), a_place(), 0.0)
+    client = Connection(
+        Client(1, "a"), Bytes(framed(frame)), Incoming(MiB, memory.of("a")), a_place(), 0.0
+    )
     assert client.read() is None
     assert client.incoming.space() is None
-    memory.release("another", 2 * FREE_SIZE + 1)
+    another.release()
     assert read(client) == frame
     client.incoming.release()
-    assert memory.take("another", FREE_SIZE)
+    assert memory.free == FREE_SIZE
 
 
 def test_the_end_of_a_connection_is_said() -> None:
@@ -160,7 +163,7 @@ def test_a_request_gives_back_the_memory_that_it_took_and_no_more() -> None:
     client = Connection(
         Client(1, "a"),
         Bytes(b"".join(map(framed, frames)), 5000),
-        Incoming(MiB, memory),
+        Incoming(MiB, memory.of("a")),
         a_place(),
         0.0,
     )
@@ -168,13 +171,9 @@ def test_a_request_gives_back_the_memory_that_it_took_and_no_more() -> None:
         assert read(client) == frame
         client.incoming.release()
         client.incoming.release()
-    # A client with more than its share is favoured, and then no other client gets memory.
-    assert memory.take("a", 16 * FREE_SIZE)
-    assert memory.take("b", 1)
-    memory.release("b", 1)
-    memory.release("a", 16 * FREE_SIZE)
-    assert memory.take("a", 16 * FREE_SIZE + 1)
-    assert not memory.take("b", 1)
+    assert memory.free == 16 * FREE_SIZE
+    assert memory.of("a").take(16 * FREE_SIZE + 1)
+    assert not memory.of("b").take(1)  # the connection was not favoured
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.broker.network.connection import Incoming
 from downconvert.broker.network.handshake import Handshake
-from downconvert.serving.limits import RequestMemory
+from downconvert.serving.request_memory import RequestMemory
 
 NAMED = {"subject": ((("commonName", "ann"),),)}
 
@@ -44,7 +44,7 @@ def connection(channel: Channel, *, authenticates: bool) -> Any:
         in_handshake=True,
         waits_to_write=False,
         request_started=5.0,
-        incoming=Incoming(100, RequestMemory(1000)),
+        incoming=Incoming(100, RequestMemory(1000).of("10.0.0.1")),
         place=Place(),
     )
 

@@ -20,8 +20,9 @@ from downconvert.protocol.errors import BadRequestError, ExpiredSessionError, Fa
 from downconvert.protocol.requests import Request, RequestHeader
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.limits import Limits, RequestMemory
+from downconvert.serving.limits import Limits
 from downconvert.serving.places import Places
+from downconvert.serving.request_memory import RequestMemory
 from downconvert.serving.unread import UnreadResponses
 from downconvert.storage import LogDir
 from records import CorruptRecordsError
@@ -49,7 +50,7 @@ class Thread:
         self.sockets += [channel, client]
         place = self.places.take(ADDRESS, 100, 100)
         number = len(self.sockets)
-        incoming = Incoming(1000, RequestMemory(1000))
+        incoming = Incoming(1000, RequestMemory(1000).of(ADDRESS))
         made = Connection(Client(number, ADDRESS), channel, incoming, place, now)
         self.served.add(made)
         self.served.watch(made)

@@ -17,6 +17,7 @@ from downconvert.broker.network.connection import Connection
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE, Limits
+from downconvert.serving.request_memory import ELEMENT_SIZE
 from downconvert.serving.tls import server_context, wrap
 from records.units import MiB
 from tests.downconvert.broker.asking import frame, value
@@ -263,7 +264,7 @@ def test_a_client_that_waits_or_sends_too_early_costs_no_turns(tmp_path: Path) -
         slow.send(ApiKey.Fetch, 4, fetch(max_bytes=16 * MiB))
         wait_for(lambda: slows.waits_to_write)
         slow.send(*API_VERSIONS)
-        assert one.memory.take("another", 1)  # so nobody else has any
+        assert one.memory.of("10.0.0.1").take(1)  # so nobody else has any
         large, larges = one.connect()
         large.socket.sendall((FREE_SIZE * 3).to_bytes(4) + bytes(FREE_SIZE * 2))
         wait_for(lambda: larges.incoming.space() is None)
@@ -294,17 +295,19 @@ def test_all_requests_that_found_no_memory_are_tried_again_soon(
     )
     with one_thread(tmp_path, memory=100 * size) as one:
         talks = [one.connect() for _ in range(4)]
+        another, favoured = one.memory.of("10.0.0.2"), one.memory.of("10.0.0.3")
         for _ in range(10):
-            assert one.memory.take("another", 100 * size)
-            assert one.memory.take("favoured", 1)  # so nobody else may take more than there is
+            assert favoured.take(34 * size)  # so nobody else may take more than there is
+            assert not another.charge(66 * size // ELEMENT_SIZE)
+            assert favoured.take(1)
             for talk, connection in talks:
                 talk.send(ApiKey.Produce, 3, produced)
                 wait_for(partial(needs_memory, connection))
-            one.memory.release("another", 100 * size)
+            another.release()
             for talk, connection in talks:
                 assert talk.receive()
                 wait_for(partial(has_released, connection))
-            one.memory.release("favoured", 1)
+            favoured.release()
 
 
 def test_work_of_every_second_is_done_once_a_second(

@@ -95,7 +95,7 @@ def test_counts_of_sessions_are_in_the_figures_of_their_gateway() -> None:
 
 def test_requests_of_all_sessions_have_one_budget_of_the_configured_size() -> None:
     with gateway() as one:
-        assert one.shared.requests.take("a session", 2_000)
+        assert one.shared.requests.of("10.0.0.7").take(2_000)
         assert one.shared.requests.free == 222
         assert one.budget.take(1_000)  # responses have another one
         assert not one.budget.take(1_000)
@@ -124,6 +124,6 @@ def test_sessions_without_a_gateway_share_nothing() -> None:
     assert used(other) == FIRST
     one.last_old.add_request(Message(topics=["t"]), "ann", NOW)
     assert other.last_old.rows() == []
-    assert one.requests.take("a session", Limits().requests_memory)
+    assert one.requests.of("10.0.0.7").take(Limits().requests_memory)
     assert one.requests.free == 0
     assert other.requests.free == Limits().requests_memory

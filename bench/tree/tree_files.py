@@ -15,6 +15,11 @@ from .tree_log import transactions, write_transaction_index
 from .tree_model import NAME, TOPIC_ID, Piece, Tree
 
 OFFSET_SIZE: Final = 8
+MISCOUNTED: Final = {  # fields of a header, and their wrong values
+    "many": ("last_offset_delta", 1000),
+    "few": ("last_offset_delta", 0),
+    "records": ("records_count", 1),
+}
 
 
 def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
@@ -87,8 +92,9 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
             elif what == "offset":
                 flipped = piece.batches[number].base ^ 1 << piece.flips[number]
                 data[at : at + OFFSET_SIZE] = (flipped % 2**64).to_bytes(OFFSET_SIZE, "big")
-            elif what == "count":
-                wrong = damaged(datas[number], field="last_offset_delta", to=1000, crc="stale")
+            elif what in MISCOUNTED:
+                field, to = MISCOUNTED[what]
+                wrong = damaged(datas[number], field=field, to=to, crc="stale")
                 data[at : at + size] = wrong
             elif what == "size":
                 data[at + OFFSET_SIZE] = 0x7F  # its first byte

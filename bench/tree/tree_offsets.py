@@ -16,6 +16,8 @@ from .tree_places import TIERS
 FLIPPED: Final = 10_300_000
 # Seeds from here on also have flipped bits beside other damage, and wrong numbers of offsets.
 BESIDE: Final = 24_000_000
+# Seeds from here on also have too low numbers of offsets and of records.
+FEWER: Final = 25_000_000
 BITS: Final = 64
 SIGN: Final = 63
 
@@ -37,8 +39,8 @@ def flip(tree: Tree) -> None:
 
 
 def miscount(tree: Tree) -> None:
-    """Raises the number of offsets in some headers. The batch after that is right, and followed by
-    another one, which shows it."""
+    """Gives some headers a wrong number of offsets or records. The next batch is right. Another
+    one, which follows it, shows that."""
     chance = random.Random(f"miscount {tree.seed}")
     for copy in tree.copies if tree.is_hurt else ():
         for number, at in list(_possible(copy)):
@@ -48,7 +50,10 @@ def miscount(tree: Tree) -> None:
             is_shown = len(some) == 3 and some[1].last + 1 == some[2].base
             is_new = all(one.magic == V2 for one in some)
             if are_sound and is_shown and is_new and chance.random() < 0.1:
-                piece.broken[at] = "count"
+                kinds = ["many"]
+                if tree.seed >= FEWER and some[0].last > some[0].base:
+                    kinds += ["few", *(["records"] * (len(some[0].records) > 1))]
+                piece.broken[at] = chance.choice(kinds)
 
 
 def _possible(copy: Copy) -> Iterator[tuple[int, int]]:

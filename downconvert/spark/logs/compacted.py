@@ -8,7 +8,6 @@ missing too: only a cleaner removes these. All other gaps count as missing.
 
 Not here: what is missing (completeness.py)."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, pairwise, takewhile
@@ -18,7 +17,8 @@ import numpy as np
 
 from downconvert.storage.errors import StorageError
 from downconvert.storage.names import OFFSET_MAX, Kind
-from records import BatchHeader, Codec, CorruptRecordsError
+from downconvert.storage.segments.rising import counted, is_sound
+from records import Codec, CorruptRecordsError, Records
 from records.formats import V2
 
 from .boundaries import OFFSET_ENTRY, TIME_ENTRY, index_bytes, table_of
@@ -35,43 +35,46 @@ def with_cleaned(log: PartitionLog, until: int) -> PartitionLog:
     return replace(log, segments=segments, others=others)
 
 
-def cleaned_until(file: SegmentFile, end: int, headers: Iterable[BatchHeader]) -> int:
+def cleaned_until(file: SegmentFile, end: int, records: Records | None = None) -> int:
     """Finds what compaction has removed after a segment's last record. Returns the offset up to
     which everything was removed; `end` if nothing was.
 
-    `end`: the offset after the segment's records. `headers`: the segment's batch headers, read only
-    as far as needed."""
+    `end`: the offset after the segment's records. `records`: the segment's, read only as far as
+    needed; None: they show no gaps."""
     if is_indexed_beyond(file, end):
         return end
     # Nothing in this copy says what a later leader had from `valid_until` on.
     limit = min(file.next_offset, OFFSET_MAX if file.cleaned == OFFSET_MAX else file.valid_until)
     if file.cleaned > file.base_offset:  # the cleaner has removed nothing after `cleaned`
         return max(end, min(file.cleaned, limit))
-    own = takewhile(lambda one: one.base_offset < file.offset_max, headers)
-    return max(end, limit) if _has_gap(own, file.base_offset, file.offset_max) else end
+    has_gap = records is not None and _has_gap(records, file.base_offset, file.offset_max)
+    return max(end, limit) if has_gap else end
 
 
-def _has_gap(headers: Iterable[BatchHeader], base_offset: int, limit: int) -> bool:
-    """Whether offsets are missing inside a batch or between two batches.
+def _has_gap(records: Records, base_offset: int, limit: int) -> bool:
+    """Whether offsets are missing inside a batch or between two batches. The numbers of records and
+    of offsets in a damaged header show nothing.
 
     Compressed messages of v0 and v1 do not say which offsets they hold. A batch with a wrong offset
     (one that does not fit between its neighbours) makes no gap. All offsets are from `base_offset`
     on and below `limit`."""
-    reached, after = base_offset, None
+    reached, before = base_offset, None
+    headers = takewhile(lambda one: one.base_offset < limit, counted(records))
     with suppress(CorruptRecordsError):
         for header, following in pairwise(chain(headers, [None])):
             assert header is not None
             if header.magic == V2 and header.records_count is not None:
                 count = header.last_offset - header.base_offset + 1
-                if header.records_count < count:
+                if header.records_count < count and is_sound(records, header):
                     return True
             highest = limit if following is None else following.base_offset
             fits = reached <= header.base_offset and header.last_offset < highest
             is_exact = header.magic == V2 or header.codec is Codec.NONE
-            if fits and is_exact and after is not None and after < header.base_offset:
+            is_after_gap = fits and is_exact and reached < header.base_offset
+            if is_after_gap and before is not None and is_sound(records, before):
                 return True
             reached = header.last_offset + 1
-            after = reached if fits else None
+            before = header if fits else None
     return False
 
 

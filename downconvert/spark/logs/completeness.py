@@ -219,7 +219,7 @@ def _scanned(
         yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
     at = max(at, after)
     if position == records.size and at < end and not is_last(file) and not file.is_clipped:
-        until = min(end, cleaned_until(file, after, ()))
+        until = min(end, cleaned_until(file, after))
         if at < until:
             yield Stretch(at, until, State.COMPACTED, NONE, file)
 

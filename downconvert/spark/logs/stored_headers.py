@@ -28,12 +28,12 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
 
     The iterator raises CorruptRecordsError at damage. FileNotFoundError: the segment is gone.
     SegmentChangedError, StoreError, CorruptFileError."""
-    with _records_near(file, offset) as records:
+    with records_near(file, offset) as records:
         yield counted(records)
 
 
 @contextmanager
-def _records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
+def records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
     """The bytes from a batch at or shortly before an offset to the end of the segment. Errors as
     those of `headers_near`."""
     if not file.blobs:
@@ -138,5 +138,5 @@ def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[tupl
                 records = FileRecords(rest.file, rest.origin, rest.size, first=first)
                 yield records, known.base_offset
                 return
-    with _records_near(file, file.next_offset - 1) as near:
+    with records_near(file, file.next_offset - 1) as near:
         yield near, file.base_offset

@@ -18,7 +18,7 @@ from .completeness import (
 )
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
-from .stored_headers import headers_near, last_batch
+from .stored_headers import last_batch, records_near
 
 
 def whole_log(log: PartitionLog, start: int) -> Iterator[Stretch]:
@@ -58,8 +58,8 @@ def _rest(whole: Split, at: int) -> Iterator[Stretch]:
     missing."""
     file, known = whole.segment, at
     if not is_damaged_after(file, at):
-        with headers_near(file, file.base_offset) as headers:
-            known = cleaned_until(file, at, headers)
+        with records_near(file, file.base_offset) as records:
+            known = cleaned_until(file, at, records)
     for piece in stretches_of_copies(whole, at, file.next_offset):
         if piece.state is not State.MISSING:
             yield piece

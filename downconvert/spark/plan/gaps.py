@@ -26,7 +26,7 @@ from downconvert.spark.logs.completeness import (
     whole_split,
 )
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.stored_headers import headers_near, last_batch
+from downconvert.spark.logs.stored_headers import last_batch, records_near
 
 
 class Gap(NamedTuple):
@@ -87,8 +87,8 @@ def missing_from(log: PartitionLog, file: SegmentFile, gap: Gap) -> int:
     missing = [one for one in stretches_of_copies(whole, *gap) if one.state is State.MISSING]
     if not missing:
         return gap.end
-    with headers_near(file, file.base_offset) as headers:
-        known = cleaned_until(file, end_of(file), headers)
+    with records_near(file, file.base_offset) as records:
+        known = cleaned_until(file, end_of(file), records)
     return next((max(one.start, known) for one in missing if one.end > known), gap.end)
 
 
@@ -100,8 +100,8 @@ def is_incomplete(file: SegmentFile) -> bool:
     end = end_of(file)
     if end >= file.next_offset:
         return False
-    with headers_near(file, file.base_offset) as headers:
-        return cleaned_until(file, end, headers) < file.next_offset
+    with records_near(file, file.base_offset) as records:
+        return cleaned_until(file, end, records) < file.next_offset
 
 
 def _changed(file: SegmentFile) -> int:

@@ -196,7 +196,7 @@ class Entries:
         absent = yield from self._from_copies(start, until)
         if not absent:
             return
-        known = cleaned_until(file, after, counted(self.records))
+        known = cleaned_until(file, after, self.records)
         for first, last in ((max(first, known), last) for first, last in absent if last > known):
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
@@ -243,7 +243,7 @@ class Entries:
             end = own_end
         if start is None or end is None:
             return None
-        is_known = start < end or start >= self.split.end_offset
+        is_known = start < end or self.split.end_offset <= start == end
         return (start, end) if is_known else None
 
     def start_of(self, entry: int) -> int | None:
@@ -266,10 +266,11 @@ class Entries:
         than the offset `until`."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
-            for header in self.records.slice(near, end - near).batches():
-                if header.base_offset >= self.split.segment.offset_max:
+            for header in counted(self.records.slice(near, self.size - near)):
+                position = near + header.position + header.size
+                if position > end or header.base_offset >= self.split.segment.offset_max:
                     break
-                after, reached = header.last_offset + 1, near + header.position + header.size
+                after, reached = header.last_offset + 1, position
                 if after >= until:
                     break
         return after, reached

@@ -11,6 +11,7 @@ from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from records import Codec, MemoryRecords
 from records.formats import V0, V1, V2
+from tests.damage import damaged
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -23,7 +24,7 @@ def shows_a_cleaner(*batches: bytes) -> bool:
     """Whether a segment of these batches is one that a cleaner has cleaned."""
     data = b"".join(batches)
     file = SegmentFile("absent/a-0", 0, State.LIVE, len(data), END)
-    found = cleaned_until(file, 20, MemoryRecords(data).batches())
+    found = cleaned_until(file, 20, MemoryRecords(data))
     assert found in (20, END)
     return found == END
 
@@ -33,7 +34,7 @@ def test_a_gap_in_a_copy_says_nothing_of_offsets_that_a_later_leader_had() -> No
     file = SegmentFile("absent/a-0", 0, State.LIVE, len(data), END, valid_until=30)
 
     def found(file: SegmentFile, end: int) -> int:
-        return cleaned_until(file, end, MemoryRecords(data).batches())
+        return cleaned_until(file, end, MemoryRecords(data))
 
     assert found(file, 20) == 30
     assert found(file, 35) == 35
@@ -114,3 +115,13 @@ def test_a_cleaned_copy_that_ends_earlier_says_nothing_of_later_offsets(
     assert "offsets from 6 up to 8" in reason
     with pytest.raises(CorruptSegmentError):
         rows(tmp_path, level=level)
+
+
+@pytest.mark.parametrize(
+    ("field", "to"), [("records_count", 1), ("last_offset_delta", 1), ("last_offset_delta", 99)]
+)
+def test_a_damaged_header_shows_no_cleaner(field: str, to: int) -> None:
+    dense = [batch(*range(at, at + 4)) for at in range(0, 12, 4)]
+    bad = damaged(dense[1], field=field, to=to, crc="stale")
+    assert not shows_a_cleaner(dense[0], bad, dense[2])
+    assert shows_a_cleaner(dense[0], bad, dense[2], batch(20))

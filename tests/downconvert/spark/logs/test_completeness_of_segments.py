@@ -123,15 +123,15 @@ def test_offsets_that_are_missing_inside_show_a_cleaner(tmp_path: Path, removed:
     dense = MemoryRecords(batch(0, 1) + batch(2))
     gap = MemoryRecords(batch(0, 1) + batch(2 + removed))
     inside = MemoryRecords(batch(0, 1 + removed) + batch(2 + removed))
-    assert cleaned_until(file, 3, dense.batches()) == 3
-    assert cleaned_until(file, 9, gap.batches()) == 50
-    assert cleaned_until(file, 9, inside.batches()) == 50
-    assert cleaned_until(replace(file, cleaned=30), 9, dense.batches()) == 30
-    assert cleaned_until(replace(file, cleaned=5), 9, gap.batches()) == 9
+    assert cleaned_until(file, 3, dense) == 3
+    assert cleaned_until(file, 9, gap) == 50
+    assert cleaned_until(file, 9, inside) == 50
+    assert cleaned_until(replace(file, cleaned=30), 9, dense) == 30
+    assert cleaned_until(replace(file, cleaned=5), 9, gap) == 9
     wrong = MemoryRecords(batch(0, 1) + batch(2 + removed) + batch(2))
     beyond = MemoryRecords(batch(0, 1) + batch(49 + removed))
-    assert cleaned_until(file, 9, wrong.batches()) == 9
-    assert cleaned_until(file, 9, beyond.batches()) == 9
+    assert cleaned_until(file, 9, wrong) == 9
+    assert cleaned_until(file, 9, beyond) == 9
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_batch_with_a_lower_offset_than_the_one_before_leaves_no_gap(
     tmp_path: Path, base_offset: int, batches: list[bytes]
 ) -> None:
     file = SegmentFile(str(tmp_path), base_offset, FileState.LIVE, 999, 50)
-    assert cleaned_until(file, 13, MemoryRecords(b"".join(batches)).batches()) == 13
+    assert cleaned_until(file, 13, MemoryRecords(b"".join(batches))) == 13
 
 
 def test_a_file_that_a_cleaner_has_merged_lends_what_the_next_one_lacks(tmp_path: Path) -> None:

@@ -31,8 +31,10 @@ def with_offset(entry: bytes, offset: int) -> bytes:
     return damaged(entry, field="base_offset", to=offset, crc="stale")
 
 
-def read_and_lost(path: Path, level: str) -> tuple[list[int], list[tuple[int, int]]]:
-    found = rows(path, level=level, mode="PERMISSIVE")
+def read_and_lost(
+    path: Path, level: str, **options: Any
+) -> tuple[list[int], list[tuple[int, int]]]:
+    found = rows(path, level=level, mode="PERMISSIVE", **options)
     gaps = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
     column = "offset" if level == "record" else "baseOffset"
     read = [row[column] for row in found if row["_corrupt"] is None]
@@ -111,3 +113,18 @@ def test_a_damaged_batch_before_one_with_too_high_an_offset_is_lost_with_it(
     read, lost = read_and_lost(tmp_path, level)
     assert set(read) == {0, 6, 8} | ({1, 7, 9} if level == "record" else set())
     assert lost == [(2, 6)]
+
+
+@MAKERS
+@LEVELS
+@pytest.mark.parametrize("size", [100, 200, 1000])
+def test_a_damaged_number_of_offsets_hides_nothing_from_the_next_task(
+    tmp_path: Path, make: Any, level: str, size: int
+) -> None:
+    """Another task begins right after that batch, with a batch that is damaged too."""
+    bad = damaged(GOOD[1], field="last_offset_delta", to=99, crc="stale")
+    entries = [GOOD[0], bad, flipped(GOOD[2], LAST_BYTE), *GOOD[3:]]
+    written(tmp_path / "a-0", make, entries, following=10)
+    read, lost = read_and_lost(tmp_path, level, maxPartitionBytes=size)
+    assert set(read) == {0, 6, 8, 10} | ({1, 7, 9} if level == "record" else set())
+    assert lost == [(2, 4), (4, 6)]

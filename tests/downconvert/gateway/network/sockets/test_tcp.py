@@ -16,8 +16,8 @@ from tests.waiting import wait_for
 
 from .connected import attached, in_loop
 
-SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
-PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer
+SEND_BUFFER = 200 * 1024  # bytes; the system doubles that
+PATIENCE = 0.6  # seconds; the reader needs longer than that for a third of the buffer
 PIECE, PAUSE = 1500, 0.01  # bytes, and seconds between two of them
 SIZE = 2 * SEND_BUFFER + 100_000
 Write = Callable[[Stream, Stream, socket.socket], Awaitable[None]]

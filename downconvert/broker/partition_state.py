@@ -61,10 +61,8 @@ class PartitionState:
 
     @property
     def start_offset(self) -> int:
-        if self._writer is not None:
-            return self._writer.start_offset  # one number: it needs no lock
         with self.lock:
-            return self.log.start_offset
+            return (self._writer or self.log).start_offset
 
     @property
     def end_offset(self) -> int:

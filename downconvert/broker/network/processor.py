@@ -269,7 +269,9 @@ class Processor:
         if exchange.close_after_reply:
             self.served.close(connection, exchange.end, exchange.why)
             return
-        connection.incoming.release()
+        incoming = connection.incoming
+        if incoming.is_begun or incoming.memory.taken:  # few requests need it
+            incoming.release()
         if connection.authenticates and connection.client.access is not None:
             self._handshake.settle(connection)
         connection.request_started = now if connection.authenticates else None

@@ -15,8 +15,8 @@ CALLS_MAX: Final = {
     "ApiVersions": 31,
     "Metadata": 35,
     "Heartbeat": 40,
-    "OffsetCommit": 68,
-    "Produce": 56,
+    "OffsetCommit": 67,
+    "Produce": 53,
 }
 
 

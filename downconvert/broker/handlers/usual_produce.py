@@ -1,4 +1,5 @@
-"""The usual produce request: one v2 batch for one partition, with acks 1, without a transaction.
+"""The usual produce request: one v2 batch for one partition, without a transaction, that waits for
+no other replica.
 
 Versions from 9 on have another layout, and are left to produce.py.
 
@@ -18,7 +19,7 @@ from downconvert.serving.appending import prepare_ordinary
 from downconvert.storage import StorageError
 from records.formats import Codec
 
-from .produce import LEADER, ZSTD_VERSION
+from .produce import ALL, LEADER, ZSTD_VERSION
 from .usual import Usual
 
 NONE: Final = -1  # no transactional id
@@ -55,6 +56,7 @@ LAYOUTS: Final = {
 class UsualProduce(NamedTuple):
     """The fields of such a request."""
 
+    acks: int
     topic: str
     partition: int
     records: memoryview
@@ -67,7 +69,7 @@ def read(header: RequestHeader, frame: memoryview) -> UsualProduce | None:
     start = header.size + HEAD.size
     try:
         transactional, acks, _, topics, length = HEAD.unpack_from(frame, header.size)
-        if transactional != NONE or acks != LEADER or topics != 1 or length < 0:
+        if transactional != NONE or acks not in (LEADER, ALL) or topics != 1 or length < 0:
             return None
         end = start + length
         partitions, index, size = PARTITION.unpack_from(frame, end)
@@ -78,17 +80,19 @@ def read(header: RequestHeader, frame: memoryview) -> UsualProduce | None:
     if partitions != 1 or not 0 < size <= len(frame) - start:
         return None
     records = frame[start : start + size]
-    return tuple.__new__(UsualProduce, (topic, index, records))
+    return tuple.__new__(UsualProduce, (acks, topic, index, records))
 
 
 def answer(broker: BrokerState, exchange: Exchange, request: UsualProduce, now: float) -> bool:
     """Appends the records. See `Usual.answer`."""
-    name, index, records = request
+    acks, name, index, records = request
     topic = broker.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(index)
     if topic is None or partition is None or name in INTERNAL_TOPICS:
         return False
     if not broker.config.is_writable or exchange.quota is not None:
+        return False
+    if acks == ALL and (len(partition.replicas) > 1 or partition.committed_end is not None):
         return False
     now_ms, version = broker.time_of_day.ms(now), exchange.request.version
     prepared = prepare_ordinary(records, topic.append_config, now_ms)

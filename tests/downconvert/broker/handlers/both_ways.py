@@ -53,6 +53,7 @@ def _outcome(broker: Broker, data: bytes, now: float, access: Access | None) -> 
         return (str(error),)
     while not exchange.is_done:
         broker.tick(now)
+        now += 1  # it may wait for a deadline
     response = None if exchange.send is None else sent(exchange)
     broker.finished(exchange, now)
     counted = exchange.request.name, exchange.request.size, exchange.throttle

@@ -14,6 +14,7 @@ from tests.backends import NAMES
 from tests.damage import damaged, mutated
 from tests.downconvert.broker.asking import begin, frame, value
 from tests.downconvert.broker.producing import NOW, NOW_MS, batch, magic_of
+from tests.downconvert.broker.two_replicas import OWN, decision
 
 from .both_ways import BothWays, both_ways, check_logs
 
@@ -55,7 +56,7 @@ def some_records(random: Random) -> bytes | None:
 
 def some_request(random: Random, version: int) -> bytes:
     topic = random.choice(["t"] * 9 + ["none", "__consumer_offsets", "\u00e9", ""])
-    index, acks = random.choice([0, 0, 0, 1, 2, -1]), random.choice([1] * 9 + [-1, 0, 2])
+    index, acks = random.choice([0, 0, 0, 1, 2, -1]), random.choice([1] * 9 + [-1, -1, -1, 0, 2])
     body = request(some_records(random), index=index, topic=topic, acks=acks)
     body.transactional_id = random.choice([None] * 9 + ["", "x"])
     if random.random() < 0.1:
@@ -78,10 +79,11 @@ def test_the_responses_and_the_logs_are_the_same(seed: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_one_batch_with_acks_1_is_usual_in_these_versions(
-    version: int, codec: Codec, tmp_path: Path
+@pytest.mark.parametrize("acks", [1, -1])
+def test_one_batch_is_usual_in_these_versions(
+    version: int, codec: Codec, acks: int, tmp_path: Path
 ) -> None:
-    data = frame(ApiKey.Produce, version, request(batch(codec=codec)))
+    data = frame(ApiKey.Produce, version, request(batch(codec=codec), acks=acks))
     with both_ways(tmp_path, "t") as both:
         assert both.compare(data, NOW) is (version in USUAL)
 
@@ -135,6 +137,17 @@ def test_a_broker_that_does_not_lead_or_only_reads_refuses_as_before(tmp_path: P
             broker.config = replace(broker.config, is_writable=True)
             broker.topics["t"].partitions[0].await_controller(0)
         assert not usual(both)
+        check_logs(tmp_path)
+
+
+def test_a_request_that_waits_for_another_replica_is_left(tmp_path: Path) -> None:
+    data = frame(ApiKey.Produce, 7, request(batch(), acks=-1))
+    with both_ways(tmp_path, "t", node_id=OWN) as both:
+        assert both.compare(data, NOW)
+        for broker in both.brokers:
+            broker.topics["t"].partitions[0].assign(decision(1, OWN), NOW)
+        assert not both.compare(data, NOW)
+        assert usual(both)
         check_logs(tmp_path)
 
 

@@ -96,9 +96,9 @@ class PartitionState:
             return start, high_watermark, min(high_watermark, last_stable)
 
     def may_hold(self, offset: int) -> bool:
-        """Whether the log had a record at this offset when it was last looked at. If this process
-        writes the log, a look costs nothing, so the answer is True."""
-        return self._writer is not None or offset < self._end_seen
+        """Whether the log ends after this offset. If another process writes it: whether it did when
+        it was last looked at."""
+        return offset < (self._end_seen if self._writer is None else self._writer.end_offset)
 
     @property
     def is_high_watermark_certain(self) -> bool:

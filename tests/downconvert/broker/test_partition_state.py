@@ -10,7 +10,7 @@ from downconvert.broker.partition import Partition
 from downconvert.broker.partition_state import LOOK_AGE_MAX
 from tests.downconvert.storage.logs import batch
 
-from .fetching import broker_of
+from .fetching import broker_of, produce
 from .writable import writable_broker
 
 NOW = 0.0  # seconds
@@ -55,5 +55,6 @@ def test_a_log_of_another_process_may_hold_what_it_held_at_the_last_look(tmp_pat
 def test_a_log_of_this_process_needs_no_look(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:
         partition = broker.topics["events"].partitions[0]
-        assert partition.may_hold(0)
-        assert partition.may_hold(99)
+        assert not partition.may_hold(0)
+        produce(broker, batch(0, 1))
+        assert [partition.may_hold(offset) for offset in (0, 1, 2)] == [True, True, False]

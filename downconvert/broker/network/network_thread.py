@@ -6,7 +6,6 @@ between.
 
 Not here: the steps of a connection (processor.py), listening (server.py)."""
 
-import selectors
 from collections import deque
 from collections.abc import Callable
 from math import inf
@@ -17,6 +16,7 @@ from typing import Final
 from records.logged import log_of
 
 from .connection import Connection
+from .epoll_selector import new_selector
 from .processor import TURN, Processor
 from .serving import Serving
 from .wake import Wake
@@ -41,7 +41,7 @@ class NetworkThread:
         self._clock = serving.clock
         self._limits = serving.limits
         self._thread = Thread(target=self._run, name=name, daemon=True)
-        self._selector = selectors.DefaultSelector()
+        self._selector = new_selector()
         self._wake = Wake()
         self._new: deque[Connection] = deque()
         self._evicted: deque[Connection] = deque()

@@ -43,3 +43,16 @@ def test_the_same_problem_is_logged_again_after_it_was_gone(
 def test_a_partition_that_is_not_there_is_not_offline(tmp_path: Path) -> None:
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir, pytest.raises(KeyError):
         log_dir.logs.open_or_offline(PARTITION)
+
+
+def test_a_problem_of_a_deleted_partition_is_logged_again_for_the_next_of_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        for expected in (1, 2):
+            segment(tmp_path / str(PARTITION), 0, batch(0))
+            (tmp_path / str(PARTITION) / "partition.metadata").write_text("version: 7")
+            for _ in range(2):
+                assert log_dir.logs.open_or_offline(PARTITION).offline_reason is not None
+            assert len(caplog.records) == expected
+            log_dir.logs.delete(PARTITION)

@@ -11,7 +11,7 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey
-from downconvert.serving.limits import Limits
+from downconvert.serving.limits import LOGIN_PART, Limits
 from downconvert.serving.tls import server_context
 from records.units import KiB, MiB
 
@@ -122,6 +122,25 @@ def test_half_sent_requests_take_little_memory(tmp_path: Path) -> None:
         with Talk(server.address) as other:
             assert other.is_served()
         assert server.memory.free > -1 * MiB
+
+
+def test_clients_that_have_not_logged_in_share_a_small_part_of_the_memory(tmp_path: Path) -> None:
+    limits = Limits(requests_memory=LOGIN_PART * 32 * KiB)
+    large = frame(*API_VERSIONS) + bytes(24 * KiB)
+    with serving(tmp_path, limits=limits) as server:
+        server.broker.guard = guard_of({"ann": "secret"})
+        with ExitStack() as stack:
+            half, other, small = (stack.enter_context(Talk(server.address)) for _ in range(3))
+            half.socket.sendall((60 * KiB).to_bytes(4) + bytes(40 * KiB))
+            assert all(small.is_served() for _ in range(20))  # by then all of that has been read
+            other.send_frame(large)
+            assert all(small.is_served() for _ in range(20))
+            other.socket.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                other.receive()
+            other.socket.settimeout(SECONDS)
+            half.socket.close()
+            assert other.receive()
 
 
 def test_a_client_that_does_not_read_delays_no_other_client(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from records import Codec, MemoryRecords, Record, build, read
 from records.formats import BATCH_HEADER_SIZE, PREFIX, V0, V1, V2
 from tests.damage import damaged, flipped, mutated
 from tests.downconvert.spark.reading import packed, partition, rows, splits
-from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 Row = dict[str, Any]
 LEVELS = ("record", "batch")
@@ -288,6 +288,31 @@ def test_damage_behind_the_last_offset_that_is_wanted_is_nobodys(
     assert before
     with pytest.raises(CorruptSegmentError):
         rows(tmp_path, level=level, endingOffsets=wanted % (end + 1))
+
+
+@pytest.mark.parametrize("what", ["checksum", "header", "cut"])
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("at", [10, 12])
+def test_damage_where_a_later_copy_goes_on_is_nobodys(
+    tmp_path: Path, what: str, is_indexed: bool, at: int
+) -> None:
+    """The earlier copy is read up to offset 10 only."""
+    make = indexed_segment if is_indexed else segment
+    (tmp_path / "b1").mkdir()
+    (tmp_path / "b2").mkdir()
+    make(tmp_path / "b1" / "a-0", 10, *(batch(n, n + 1, leader_epoch=1) for n in range(10, 20, 2)))
+    log = make(tmp_path / "b2" / "a-0", 0, *(batch(n, n + 1) for n in range(0, 16, 2))).path()
+    data, size = bytearray(log.read_bytes()), len(batch(0, 1))
+    start = at // 2 * size
+    if what == "checksum":
+        data[start + size - 1] ^= 1
+    elif what == "header":
+        data[start : start + BATCH_HEADER_SIZE] = b"\xff" * BATCH_HEADER_SIZE
+    else:
+        del data[start + 20 :]
+    log.write_bytes(data)
+    assert offsets(rows(tmp_path)) == list(range(20))
+    assert corrupt(rows(tmp_path, mode="PERMISSIVE")) == []
 
 
 @pytest.mark.parametrize(("start", "end"), [(2, 9), (3, 9), (4, 9), (0, 4), (0, 9)])

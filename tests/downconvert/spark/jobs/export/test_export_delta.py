@@ -1,5 +1,6 @@
 """A Delta table's commits: what they remove, and what they say of the offsets and records."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,20 @@ def test_the_last_commit_of_an_export_is_found_behind_any_number_of_others(
     for _ in range(6):
         assert DeltaTarget(place).read(ANY, (A,)).ranges[A] == [(0, 5), (8, 10)]
         DeltaTable(place).alter.set_table_properties({"delta.appendOnly": "false"})
+
+
+def test_a_table_restored_to_a_time_is_refused(
+    source: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta's log then has the time, and no version."""
+    exported(monkeypatch, source, DeltaTarget(place))
+    before = datetime.now(UTC)
+    partition(source, batch(5, timestamp=DAY), "a-1", 5)
+    exported(monkeypatch, source, DeltaTarget(place))
+    DeltaTable(place).restore(before)
+    assert "version" not in DeltaTable(place).history(1)[0]["operationParameters"]
+    with pytest.raises(JobError, match="was restored to a time, and its log does not say to which"):
+        DeltaTarget(place).read(ANY, ())
 
 
 @pytest.mark.parametrize("has_files", [False, True])

@@ -56,6 +56,23 @@ def test_a_stream_reads_a_segment_up_to_a_last_batch_with_a_wrong_offset(
         source.latestOffset(end)
 
 
+@pytest.mark.parametrize(("deleted", "end"), [(0, 6), (5, 6), (8, 8)])
+def test_a_log_ends_no_earlier_than_what_a_request_has_deleted(
+    tmp_path: Path, deleted: int, end: int
+) -> None:
+    """Damage follows the last batch that can be read."""
+    batches = [bytearray(batch(at, at + 1)) for at in range(0, 8, 2)]
+    log = indexed_segment(tmp_path / "a-0", 0, *map(bytes, batches)).path()
+    for number in (1, 3):
+        batches[number][:61] = b"\xff" * 61
+    log.write_bytes(b"".join(batches))
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\na 0 {deleted}\n")
+    source = stream(tmp_path)
+    start = source.initialOffset()
+    assert start == {"a": {"0": deleted}}
+    assert source.latestOffset(start) == {"a": {"0": end}}
+
+
 def test_a_stream_of_a_store_goes_on_behind_damage_up_to_the_last_batch(tmp_path: Path) -> None:
     """Of whichever leader epoch."""
     last = [batch(2, leader_epoch=0), batch(3, leader_epoch=1), batch(4, leader_epoch=2)]

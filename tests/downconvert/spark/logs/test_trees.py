@@ -141,6 +141,14 @@ def test_relative_paths_are_absolute_for_executors(
         assert split.segment.directory == log.directory
 
 
+def test_partitions_are_found_down_to_a_certain_depth(tmp_path: Path) -> None:
+    """Whoever names a system's root directory gets an answer."""
+    for topic, folders in (("a-0", trees.DEPTH_MAX - 1), ("b-0", trees.DEPTH_MAX)):
+        partition(tmp_path.joinpath(*["x"] * folders), batch(0), topic)
+    assert names(tmp_path) == ["a-0"]
+    assert names(tmp_path / "x") == ["a-0", "b-0"]
+
+
 def test_links_lead_nowhere_twice(tmp_path: Path) -> None:
     partition(tmp_path / "b1", batch(0))
     (tmp_path / "b1" / "around").symlink_to(tmp_path)

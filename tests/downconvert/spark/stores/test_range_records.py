@@ -163,6 +163,25 @@ def test_only_a_log_that_does_not_grow_any_more_is_replaced_by_a_longer_object(
         blocks.close()
 
 
+def test_a_batch_in_two_blocks_is_read_twice_by_one_request_for_each(blob: Blob) -> None:
+    """First its header and its end, then all of it for its checksum."""
+    blocks = Blocks(blob, blob.size)
+    asked: list[int] = []
+    whole, lock = blocks.reader.read, threading.Lock()
+
+    def noted(position: int, size: int) -> bytes:
+        with lock:
+            asked.append(position // BLOCK)
+        return whole(position, size)
+
+    blocks.reader.read = noted  # type: ignore[method-assign]
+    records = RangeRecords(blocks, 0, blob.size)
+    for position in (2 * BLOCK, 3 * BLOCK + 5, 3 * BLOCK - 10):
+        read(records, position, 10)
+    blocks.close()
+    assert (asked.count(2), asked.count(3)) == (1, 1)
+
+
 def test_a_jump_reads_one_block_and_nothing_ahead(blob: Blob) -> None:
     blocks = Blocks(blob, blob.size)
     asked: list[int] = []

@@ -22,7 +22,7 @@ from downconvert.gateway.identity import Identities
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.responses import ResponseSend
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from downconvert.serving.series import NAME_MAX
 
 from .answering import answered, raw_token, whole
@@ -50,6 +50,10 @@ class Login:
         """Whether the next frame is a token without a header."""
         return self._login is not None and self._login.is_raw
 
+    def takes(self, header: Header) -> bool:
+        """Whether the request is to be handled here."""
+        return header.api in LOGIN or (header.api is ApiKey.ApiVersions and self._login is not None)
+
     def is_over(self, now: float) -> bool:
         """Whether the client's login has expired. `now`: the time of day."""
         return (
@@ -59,8 +63,10 @@ class Login:
         )
 
     def handle(self, header: Header, frame: memoryview, size: int, now: float) -> Taken:
-        """Handles SaslHandshake or SaslAuthenticate."""
+        """Handles SaslHandshake, SaslAuthenticate, or ApiVersions in the middle of a login."""
         assert header.api is not None
+        if header.api is ApiKey.ApiVersions:
+            return _versions_refused(header)
         if header.version not in LOGIN[header.api]:
             return HangUp(f"{header.name} is not served here")
         if size > TOKEN_SIZE_MAX:
@@ -93,6 +99,10 @@ class Login:
         return Response(ResponseSend([raw_token(token)]))
 
     def _handshake(self, header: Header, mechanism: str) -> Reply:
+        if self._login is not None:
+            body = Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+            ends = HangUp(f"{header.name} in the middle of a login", is_login=True)
+            return answered(header, body, ends=ends)
         if self.proved is not None and self.proved.expires_at is None:
             body = Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
             return answered(header, body)
@@ -138,6 +148,14 @@ class Login:
     def _check_same(self, proved: Proved) -> None:
         """AuthenticationError: another user logs in on the same connection."""
         proved.check_same(self.proved)
+
+
+def _versions_refused(header: Header) -> Reply:
+    """Refuses ApiVersions as Kafka does [SaslServerAuthenticator]."""
+    is_known = 0 <= header.version <= schema("ApiVersionsRequest").newest
+    body = Message(error_code=ErrorCode.ILLEGAL_SASL_STATE, api_keys=[])
+    ends = HangUp(f"{header.name} in the middle of a login", is_login=True)
+    return answered(header, body, version=None if is_known else 0, ends=ends)
 
 
 def _authenticated(

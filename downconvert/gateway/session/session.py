@@ -123,7 +123,7 @@ class Session:
         if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
             self.passed.clear()  # the client's identity or software may change
             self.repeated.clear()
-        if self._login is not None and header.api in AUTHENTICATION:
+        if self._login is not None and self._login.takes(header):
             reply = yield from self._login.handle(header, frame, size, now)
             return (yield from self.identity.logged_in(reply, now))
         if self.identity.has_expired(now):

@@ -64,10 +64,30 @@ def test_a_version_of_a_login_that_is_not_served_ends_the_connection(
     assert through.reply(request) == HangUp(f"{name} is not served here")
 
 
-@pytest.mark.parametrize("version", range(3))
-def test_a_token_without_a_handshake_is_told_as_kafka_tells_it_and_ends(
-    through: Through, version: int
+@pytest.mark.parametrize(
+    ("api", "version", "body"),
+    [
+        (ApiKey.SaslHandshake, 0, Message(mechanism="PLAIN")),
+        (ApiKey.SaslHandshake, 1, Message(mechanism="SCRAM-SHA-256")),
+        (ApiKey.ApiVersions, 1, Message()),
+        (ApiKey.ApiVersions, 99, None),
+    ],
+)
+def test_only_a_token_may_follow_a_handshake(
+    through: Through, api: ApiKey, version: int, body: Message | None
 ) -> None:
+    """As in Kafka [SaslServerAuthenticator]."""
+    handshake(through)
+    start = api.to_bytes(2) + version.to_bytes(2) + bytes(4) + b"\xff\xff\0"
+    reply = through.reply(start if body is None else frame(api, version, body))
+    assert isinstance(reply, Response)
+    assert reply.errors == {ErrorCode.ILLEGAL_SASL_STATE: 1}
+    text = f"{api.name} v{version} in the middle of a login"
+    assert reply.ends == HangUp(text, is_login=True)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_token_without_a_handshake_is_told_why_and_ends(through: Through, version: int) -> None:
     body = Message(auth_bytes=b"\0ann\0secret")
     reply = through.reply(frame(ApiKey.SaslAuthenticate, version, body))
     assert isinstance(reply, Response)

@@ -6,11 +6,16 @@ from downconvert.protocol.schemas import ApiKey
 
 from .difference import MayDiffer
 from .identities import Token
+from .operations import Operation
 from .values import NO_ID, UNKNOWN_ID
 
 TOPIC, BROKER, METRICS = 2, 4, 16  # types of resources
 KNOWN: Final = (TOPIC, BROKER, METRICS)
 ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
+
+
+def _topics(asked: Operation) -> list[Any]:
+    return asked.body.topics or []
 
 
 def _id(topic: Any) -> Any:
@@ -39,8 +44,8 @@ TOPICS: Final = (
             asked.api is ApiKey.Metadata
             and asked.version >= 12
             and None in (place.kafka, place.ours)
-            and any(one.name is None or bytes(_id(one)) != NO_ID for one in asked.body.topics)
-            and any(one.name is not None for one in asked.body.topics)
+            and any(one.name is None or bytes(_id(one)) != NO_ID for one in _topics(asked))
+            and any(one.name is not None for one in _topics(asked))
         ),
     ),
     MayDiffer(

@@ -78,7 +78,7 @@ class Login:
         if self._login is None:
             text = "SaslAuthenticate without a handshake"
             code = ErrorCode.ILLEGAL_SASL_STATE
-            return _authenticated(header, code, text, b"", ends=text)
+            return _authenticated(header, code, text, b"", ends=None if self.proved else text)
         try:
             token, lifetime = yield from self._take(bytes(body.auth_bytes), now)
         except AuthenticationError as error:

@@ -86,6 +86,15 @@ def test_only_a_token_may_follow_a_handshake(
     assert reply.ends == HangUp(text, is_login=True)
 
 
+def test_a_client_that_has_logged_in_stays_if_it_sends_another_token(through: Through) -> None:
+    """As in Kafka."""
+    log_in(through)
+    reply = through.reply(frame(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\0ann\0secret")))
+    assert isinstance(reply, Response)
+    assert reply.errors == {ErrorCode.ILLEGAL_SASL_STATE: 1}
+    assert reply.ends is None
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_a_token_without_a_handshake_is_told_why_and_ends(through: Through, version: int) -> None:
     body = Message(auth_bytes=b"\0ann\0secret")

@@ -198,8 +198,10 @@ class Connection:
 
     def check_open(self) -> None:
         """Checks whether the client has gone, without reading. Raises ConnectionEndedError, except
-        while a request is handled that is finished in any case."""
-        if self.exchange is not None and not self.exchange.may_be_abandoned:
+        while a request is handled that is finished in any case, or if the client is muted and has
+        sent another one before."""
+        exchange = self.exchange
+        if self.ahead if exchange is None else not exchange.may_be_abandoned:
             return
         if type(self.channel) is socket.socket:
             with suppress(BlockingIOError, InterruptedError):

@@ -2,6 +2,7 @@
 
 Not here: records that go away while they are read (test_meetings_of_records.py)."""
 
+import socket
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.protocol.schemas import ApiKey, Message
 from records.units import KiB
+from tests.waiting import wait_for
 
 from .asking import LENGTH_SIZE, frame, parsed
 from .guarding import guard_of
@@ -50,6 +52,25 @@ def test_pipelined_requests_above_a_rate_are_answered_late_in_order_and_all(
                     assert other.is_served()  # nobody else waits
             assert found == list(range(5))
             assert time.monotonic() - started > (5 * 9_000 - 20_000 - 2 * 9_000) / 20_000
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_requests_above_a_rate_are_handled_although_their_client_has_left(
+    tmp_path: Path, acks: int
+) -> None:
+    """As a producer does that sends all it has, and closes."""
+    with serving(tmp_path) as (broker, server):
+        broker.guard = guard_of(None, Access(producer_byte_rate=2_000.0))
+        made = frame(ApiKey.Produce, 8, produce(batch(size=800), acks=acks))
+        with Talk(server.address) as talk:
+            talk.socket.sendall(4 * (len(made).to_bytes(LENGTH_SIZE) + made))
+            if acks:
+                talk.socket.shutdown(socket.SHUT_WR)
+                assert talk.drain() > 0
+        partition = broker.topics.partition(TOPIC, 0)
+        assert partition is not None
+        wait_for(lambda: partition.end_offset == 4)
+        wait_for(lambda: not server.places)
 
 
 def test_a_produce_without_a_response_counts_towards_the_rate(tmp_path: Path) -> None:

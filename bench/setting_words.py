@@ -66,7 +66,8 @@ LIMITS: Final = {
     "have as much again.",
     "idle_timeout": "A connection without a request, or a client that takes nothing of its "
     "response. Kafka's `connections.max.idle.ms`.",
-    "receive_timeout": "From the first to the last byte of a client's request.",
+    "receive_timeout": "From the first to the last byte of a client's request, except while it "
+    "waits for its first memory.",
     "connect_timeout": "A broker: to be connected, authenticated, and to respond once. "
     "Kafka's `socket.connection.setup.timeout.ms`.",
     "request_timeout": "A broker's response to begin, and each pause in it. Kafka's "

@@ -170,11 +170,15 @@ class Processor:
             connection.flush()
 
     def _wait_for_rest(self, connection: Connection) -> None:
-        """Waits until a request is complete, or until there is memory for its rest."""
+        """Waits until a request is complete, or until there is memory for its rest. Its time runs
+        while it keeps others from memory, or while its client is not known."""
         connection.flush()
-        if connection.incoming.is_begun and connection.request_started is None:
+        incoming = connection.incoming
+        has_space = incoming.space() is not None
+        if not (has_space or incoming.memory.taken or connection.authenticates):
+            connection.request_started = None
+        elif incoming.is_begun and connection.request_started is None:
             connection.request_started = self.now
-        has_space = connection.incoming.space() is not None
         self.served.watch(connection, reads=has_space)
         if not has_space:
             self.waiting_for_memory.append(connection)

@@ -3,7 +3,7 @@
 Most requests are forwarded after reading only the beginning. The others are read whole into memory,
 with a limit for each and a limit for all."""
 
-from asyncio import sleep, timeout
+from asyncio import get_running_loop, sleep, timeout
 from struct import Struct
 from typing import Final
 
@@ -60,11 +60,14 @@ class ClientRequest:
                 f"{self._limits.translated_size}"
             )
         whole = bytearray(self.prefix)
-        async with timeout(self._limits.receive_timeout):
+        seconds, loop = self._limits.receive_timeout, get_running_loop()
+        async with timeout(seconds) as limit:
             while self._left:
                 await self._client.ensure(1)
                 size = min(len(self._client.available), self._left)
                 while not self.memory.take(size):
+                    if not self.memory.taken:  # so it keeps no other request waiting
+                        limit.reschedule(loop.time() + seconds)
                     await sleep(MEMORY_RETRY)
                     if not self._client.may_bring(self._left):
                         raise ConnectionEndedError(CLIENT)

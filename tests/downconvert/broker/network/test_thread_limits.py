@@ -19,7 +19,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE, Limits
 from downconvert.serving.request_memory import ELEMENT_SIZE
 from downconvert.serving.tls import server_context, wrap
-from records.units import MiB
+from records.units import KiB, MiB
 from tests.downconvert.broker.asking import frame, value
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, TOPIC, fetch
@@ -276,6 +276,29 @@ def test_a_client_that_waits_or_sends_too_early_costs_no_turns(tmp_path: Path) -
         time.sleep(0.2)  # in which nothing happens
         assert one.clock.reads - before < 200
         assert time.clock_gettime(own_time) - used < 0.05
+
+
+def test_the_time_of_a_request_runs_while_it_has_memory(tmp_path: Path) -> None:
+    """One that waits for its first memory waits for others, and keeps nobody waiting."""
+    data = frame(ApiKey.Metadata, 1, Message(topics=[Message(name="t" * 200)] * 50))
+    whole, size = len(data).to_bytes(4) + data, 90 * KiB
+    with one_thread(tmp_path, memory=size) as one:
+        another, has_some = one.memory.of("10.0.0.2"), one.connect()
+        has_some[0].socket.sendall(whole[:-1])
+        wait_for(lambda: one.memory.free < size)
+        assert another.take(size)
+        has_none = one.connect()
+        has_none[0].socket.sendall(whole)
+        wait_for(partial(needs_memory, has_none[1]))
+        one.advance(6.0)
+        assert has_some[0].has_ended()
+        assert ended(one) == {"timed_out": 1}
+        another.release()
+        assert has_none[0].receive()
+        has_none[0].socket.sendall(whole[:-1])
+        wait_for(lambda: has_none[1].request_started == START + 6)
+        one.advance(12.0)
+        assert has_none[0].has_ended()
 
 
 def test_all_requests_that_found_no_memory_are_tried_again_soon(

@@ -158,6 +158,32 @@ def test_a_whole_request_is_read_although_its_client_has_left(arrived: int) -> N
     with_stream(use)
 
 
+@pytest.mark.parametrize("has_some", [False, True])
+def test_the_time_of_a_request_runs_while_it_has_memory(has_some: bool) -> None:
+    """One that waits for its first memory waits for others, and keeps nobody waiting."""
+    limits, memory = Limits(receive_timeout=0.3), RequestMemory(9 * PREFIX_SIZE)
+    sent = bytes(2 * PREFIX_SIZE)
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        first, another = memoryview(sent[:PREFIX_SIZE]), memory.of("a")
+        request = ClientRequest(client, len(sent), limits, memory.of("a"), first)
+        loop = asyncio.get_running_loop()
+        theirs.sendall(sent[PREFIX_SIZE + 1 :] if has_some else sent[PREFIX_SIZE:])
+        if not has_some:
+            assert another.take(9 * PREFIX_SIZE)
+        reading = loop.create_task(request.whole())
+        await asyncio.sleep(1.0)
+        if has_some:
+            with pytest.raises(TimeoutError):
+                await reading
+            return
+        assert not reading.done()
+        another.release()
+        assert await reading == sent
+
+    with_stream(use)
+
+
 def test_a_request_is_passed_on_only_as_fast_as_the_cluster_takes_requests() -> None:
     """Otherwise a client that sends on would fill the memory while its broker is slow."""
 

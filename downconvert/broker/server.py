@@ -142,12 +142,15 @@ class Server(Startable):
         self._timekeeper = self._administration  # stops last
         self._timekeeper.keeps_time = True
         self._timekeeper.wake_up()
-        # In this order, because connections move only to threads that stop later.
-        for threads in (self._network, self._converting, [self._administration]):
-            for thread in threads:
-                thread.stop()
-            for thread in threads:
-                thread.join()
+        # All stop at a time. They end in this order, because connections move only to later ones.
+        threads: list[NetworkThread] = []
+        for group in (self._network, self._converting, [self._administration]):
+            for thread in group:
+                thread.stop(threads)
+            threads += group
+        for thread in threads:
+            thread.wake_up()
+            thread.join()
         self._wake.close()
         self.broker.lines.write_omitted(inf)
 

@@ -7,7 +7,7 @@ between.
 Not here: the steps of a connection (processor.py), listening (server.py)."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
@@ -49,6 +49,7 @@ class NetworkThread:
         self._ident = 0  # the thread's ident, once it runs
         self._until = 0.0  # the latest time of the next read of the clock
         self._stop_by: float | None = None
+        self._ends_after: tuple[NetworkThread, ...] = ()
         self._next_sweep = 0.0
 
     # --- methods for other threads
@@ -74,7 +75,11 @@ class NetworkThread:
         """Wakes the thread, which then checks everything again."""
         self._wake.ring()
 
-    def stop(self) -> None:
+    def stop(self, after: Iterable["NetworkThread"] = ()) -> None:
+        """Ends the thread once its requests are finished, or after the limits' time.
+
+        `after`: threads that may still give it connections. It ends after them."""
+        self._ends_after = tuple(after)
         self._stop_by = self._clock() + self._limits.stop
         self._wake.ring()
 
@@ -108,6 +113,8 @@ class NetworkThread:
     def _is_over(self) -> bool:
         served = self.processor.served
         served.close_unused()
+        if any(one.is_alive() for one in self._ends_after):
+            return False
         return not (served or self._new) or self._clock() >= (self._stop_by or 0.0)
 
     def _turn(self) -> None:

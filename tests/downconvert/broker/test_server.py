@@ -5,13 +5,17 @@ import select
 import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
 import pytest
 
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.handlers.apis import Api
 from downconvert.broker.network.wake import Wake
 from downconvert.broker.server import Server
+from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
 from records.units import KiB, MiB
@@ -170,6 +174,32 @@ def test_stopping_does_not_wait_for_idle_clients_or_those_that_do_not_read(tmp_p
         assert time.monotonic() - started < SECONDS
         with pytest.raises(OSError, match=r".*"):
             socket.create_connection(address, timeout=1)
+
+
+def test_clients_of_several_threads_that_do_not_read_delay_a_stop_once(tmp_path: Path) -> None:
+    """All threads have the same time, and not one after the other."""
+
+    def large(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        exchange.reply_encoded(bytes(8 * MiB))  # more than a socket takes
+
+    stop = 3.0
+    with serving(tmp_path, batches=40, size=20 * KiB, limits=Limits(stop=stop)) as server:
+        broker = server.broker
+        large_ones = {api: Api(large, range(2)) for api in (ApiKey.Metadata, ApiKey.CreateTopics)}
+        broker.apis = {**broker.apis, **large_ones}
+        with ExitStack() as stack:
+            talks = [
+                stack.enter_context(Talk(server.address, receive_buffer=SMALL_BUFFER))
+                for _ in range(3)
+            ]
+            assert talks[0].ask(ApiKey.Fetch, 2, fetch(max_bytes=16 * MiB))
+            talks[0].send(ApiKey.Metadata, 1, Message(topics=[]))  # in a converting thread
+            talks[1].send(ApiKey.Metadata, 1, Message(topics=[]))
+            talks[2].send(ApiKey.CreateTopics, 0, Message(topics=[], timeout_ms=1))
+            wait_for(lambda: server.limits.requests_memory - server.unread.free > 3 * 8 * MiB)
+            started = time.monotonic()
+            server.stop()
+            assert stop <= time.monotonic() - started < 3 * stop
 
 
 def test_a_server_that_cannot_listen_raises_an_error(server: Server) -> None:

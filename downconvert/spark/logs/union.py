@@ -60,13 +60,19 @@ def up_to(log: PartitionLog, end: int) -> PartitionLog:
     """The part of a copy below an offset."""
     segments = [file for file in log.segments if file.base_offset < end]
     if segments:
-        segments[-1] = replace(with_end(segments[-1], end), is_clipped=True)
+        segments[-1] = _clipped(segments[-1], end)
     return replace(log, segments=tuple(segments))
 
 
 def with_end(file: SegmentFile, end: int) -> SegmentFile:
     """A segment, read up to an offset at most."""
     return replace(file, next_offset=min(end, file.next_offset))
+
+
+def _clipped(file: SegmentFile, end: int) -> SegmentFile:
+    """The part of a segment below an offset. If it ends there anyway, a batch with a higher offset
+    has a wrong one."""
+    return replace(with_end(file, end), is_clipped=file.is_clipped or end < file.next_offset)
 
 
 def _from_the_beginning(log: PartitionLog, others: Sequence[PartitionLog]) -> PartitionLog:
@@ -79,7 +85,7 @@ def _from_the_beginning(log: PartitionLog, others: Sequence[PartitionLog]) -> Pa
         return replace(log, start_offset=max(deleted, min(first, base)) if log.segments else first)
     before = [file for file in earliest.segments if file.base_offset < base]
     valid = min(before[-1].next_offset, base)
-    before[-1] = replace(before[-1], next_offset=base, valid_until=valid, is_clipped=True)
+    before[-1] = replace(_clipped(before[-1], base), next_offset=base, valid_until=valid)
     return replace(
         log,
         start_offset=max(deleted, first),

@@ -156,12 +156,16 @@ def is_before(records: Records, position: int, offset: int) -> bool:
 def _first_offset_at(records: Records, position: int) -> int | None:
     """The first offset of the batch at a boundary. The first record of compressed messages of v0
     and v1 is read for that. None: there is no whole header."""
-    found = records.slice(position, records.size - position)
-    try:
-        header = next(found.batches(), None)
-    except CorruptRecordsError:
-        return None
-    return None if header is None else first_offset(found, header, RECORD_SIZE_MAX)
+    header = header_at(records, position)
+    return None if header is None else first_offset(records, header, RECORD_SIZE_MAX)
+
+
+def header_at(records: Records, position: int) -> BatchHeader | None:
+    """The header of the whole entry there; None: there is none."""
+    header = None
+    with suppress(CorruptRecordsError):
+        header = next(records.slice(position, records.size - position).batches(), None)
+    return None if header is None else header._replace(position=position)
 
 
 def first_offset(records: Records, header: BatchHeader, size_max: int | None = None) -> int:

@@ -22,10 +22,10 @@ from records.checksum import verify_checksum
 from records.files.source import TRUNCATED
 from records.formats import ENTRY_HEAD_SIZE
 
-from .boundaries import first_offset
+from .boundaries import first_offset, header_at
 from .compacted import cleaned_until
 from .opening import OpenedSegment, opened
-from .resuming import Resuming, header_at
+from .resuming import Resuming
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split, whole_file
 

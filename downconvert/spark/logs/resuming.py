@@ -8,13 +8,12 @@ it ends.
 
 Not here: the offsets that are lost (completeness.py, read/entries.py)."""
 
-from contextlib import suppress
 from typing import NamedTuple
 
 from downconvert.storage.segments.rising import goes_beyond, is_sound, limit_of
-from records import BatchHeader, CorruptRecordsError, Records
+from records import BatchHeader, Records
 
-from .boundaries import Boundaries, first_offset
+from .boundaries import Boundaries, first_offset, header_at
 
 
 class Resumed(NamedTuple):
@@ -84,14 +83,6 @@ class Resuming:
 
     def _next(self, header: BatchHeader) -> BatchHeader | None:
         return header_at(self._records, header.position + header.size)
-
-
-def header_at(records: Records, position: int) -> BatchHeader | None:
-    """The header of the whole entry there; None: there is none."""
-    header = None
-    with suppress(CorruptRecordsError):
-        header = next(records.slice(position, records.size - position).batches(), None)
-    return None if header is None else header._replace(position=position)
 
 
 def _end_of(damaged: BatchHeader, start: int | None) -> int:

@@ -16,26 +16,17 @@ from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.rising import Rising, below, counted
 from records import BatchHeader, CorruptRecordsError, FileRecords, Records
 
-from .boundaries import Boundaries
+from .boundaries import Boundaries, header_at
 from .opening import opened
 from .segment_files import PartitionLog, SegmentFile
 from .splits import whole_file
 
 
 @contextmanager
-def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeader]]:
-    """The headers from a batch at or shortly before an offset.
-
-    The iterator raises CorruptRecordsError at damage. FileNotFoundError: the segment is gone.
-    SegmentChangedError, StoreError, CorruptFileError."""
-    with records_near(file, offset) as records:
-        yield counted(records)
-
-
-@contextmanager
 def records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
-    """The bytes from a batch at or shortly before an offset to the end of the segment. Errors as
-    those of `headers_near`."""
+    """The bytes from a batch at or shortly before an offset to the end of the segment.
+
+    FileNotFoundError: the segment is gone. SegmentChangedError, StoreError, CorruptFileError."""
     if not file.blobs:
         segment = file.open()
         try:
@@ -59,8 +50,8 @@ def records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
 
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
     """The header of the batch with an offset; None: there is none, or damage precedes it."""
-    with headers_near(file, offset) as headers, suppress(CorruptRecordsError):
-        for header in headers:
+    with records_near(file, offset) as records, suppress(CorruptRecordsError):
+        for header in counted(records):
             if header.last_offset >= offset:
                 return header if header.base_offset <= offset else None
     return None
@@ -85,8 +76,8 @@ def headers_of(log: PartitionLog) -> Iterator[BatchHeader]:
 
 
 def _all_of(file: SegmentFile) -> Iterator[BatchHeader]:
-    with headers_near(file, file.base_offset) as headers:
-        yield from below(headers, min(file.next_offset, file.valid_until))
+    with records_near(file, file.base_offset) as records:
+        yield from below(counted(records), min(file.next_offset, file.valid_until))
 
 
 def _until_damage(file: SegmentFile) -> Iterator[BatchHeader]:
@@ -131,9 +122,7 @@ def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[tupl
     if known is not None and not file.blobs and known.position < file.size:
         with FileRecords.open(file.path) as log:
             rest = log.slice(min(known.position, log.size), file.size - known.position)
-            first = None
-            with suppress(CorruptRecordsError):
-                first = next(rest.batches(), None)
+            first = header_at(rest, 0)
             if first is not None and first._replace(position=known.position) == known:
                 records = FileRecords(rest.file, rest.origin, rest.size, first=first)
                 yield records, known.base_offset

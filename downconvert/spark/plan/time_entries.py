@@ -11,9 +11,10 @@ import numpy as np
 from downconvert.spark.logs.boundaries import TIME_ENTRY, index_bytes, table_of
 from downconvert.spark.logs.completeness import is_last
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.spark.logs.stored_headers import headers_near
+from downconvert.spark.logs.stored_headers import records_near
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import Kind
+from downconvert.storage.segments.rising import counted
 from records import CorruptRecordsError
 from records.formats import V2
 
@@ -45,8 +46,8 @@ def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool)
     """Whether the highest timestamp of an offset's batch is `noted`. `is_all_older`: no batch after
     it may have a higher one."""
     is_found = False
-    with suppress(CorruptRecordsError), headers_near(file, offset) as headers:
-        for number, header in enumerate(headers):
+    with suppress(CorruptRecordsError), records_near(file, offset) as records:
+        for number, header in enumerate(counted(records)):
             if header.base_offset >= file.next_offset:
                 break
             if number > HEADERS_MAX:

@@ -7,13 +7,13 @@ store is asked for new and changed files only, a mounted directory for all of th
 Not here: how much of the logs is read (follow.py), listing (trees.py)."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from downconvert.spark.logs.attempts import attempted
-from downconvert.spark.logs.boundaries import Boundaries
+from downconvert.spark.logs.boundaries import Boundaries, header_at
 from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
@@ -25,9 +25,9 @@ from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_headers import (
     files_with,
     header_of,
-    headers_near,
     headers_of,
     last_batch,
+    records_near,
 )
 from downconvert.spark.logs.stored_trees import forget
 from downconvert.spark.logs.trees import find_partitions, is_elsewhere
@@ -41,6 +41,7 @@ from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
+from downconvert.storage.segments.rising import counted
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
@@ -309,9 +310,7 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
             return file.next_offset, file.size - first
         position: int | None = hints.before_position(first + bytes_max)
         while position is not None and position < file.size:
-            header = None
-            with suppress(CorruptRecordsError):  # at position 0, to which no entry leads
-                header = next(look.slice(position, file.size - position).batches(), None)
+            header = header_at(look, position)  # None: damage at 0, where no entry leads
             if header is not None and header.base_offset > offset:
                 return min(header.base_offset, file.next_offset), position - first
             position = hints.from_position(position + 1)
@@ -320,9 +319,9 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
 
 def _cut_by_headers(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     taken = 0
-    with headers_near(file, offset) as headers:
+    with records_near(file, offset) as records:
         try:
-            for header in headers:
+            for header in counted(records):
                 if header.last_offset < offset:
                     continue
                 if taken and taken + header.size > bytes_max:

@@ -105,7 +105,8 @@ def contenders(
         export.run(session, [str(directory)], str(target), topics=[topic])
 
     def found(topic: str) -> None:
-        assert find.run(session, [str(directory)], [NOBODY], topics=[topic], limit=1) == ([], True)
+        frame = find.find(session, [str(directory)], [NOBODY], topics=[topic])
+        assert find.run(frame, 1) == ([], True)
 
     return {
         "ceiling": ("large", partial(noop, same("large"))),

@@ -61,18 +61,14 @@ def audit(
     downconvert spark audit --topics 'orders-*' --json /var/kafka | jq '.topics[].shares'
     """
     with job.session("audit", paths) as (session, step):
-        from downconvert.spark.jobs.audit.audit import absent, run
+        from downconvert.spark.jobs.audit import audit as auditing
         from downconvert.spark.jobs.audit.audit_summary import summarise
 
-        rows = run(
-            session,
-            paths,
-            topics=job.topics,
-            everything=everything,
-            verify_crc=verify_crc,
-            step=step,
+        frame = auditing.audit(
+            session, paths, topics=job.topics, everything=everything, verify_crc=verify_crc
         )
-        missing = absent(session, paths, topics=job.topics, step=step)
+        rows = auditing.run(frame, step)
+        missing = auditing.absent(session, paths, topics=job.topics, step=step)
         found = summarise((row.asDict(recursive=True) for row in rows), missing)
     if job.as_json:
         click.echo(json.dumps({"topics": [topic.to_json() for topic in found]}))

@@ -55,17 +55,10 @@ def find(
     if not wanted:
         raise click.UsageError("name a key: --key TEXT or --key-hex DIGITS")
     with job.session("find", paths) as (session, step):
-        from downconvert.spark.jobs.find import run
+        from downconvert.spark.jobs import find as finding
 
-        found, is_all = run(
-            session,
-            paths,
-            wanted,
-            topics=job.topics,
-            skip_damaged=skip_damaged,
-            limit=limit,
-            step=step,
-        )
+        frame = finding.find(session, paths, wanted, topics=job.topics, skip_damaged=skip_damaged)
+        found, is_all = finding.run(frame, limit, step)
     if job.as_json:
         for row in found:
             click.echo(json.dumps(_as_json(row)))

@@ -41,16 +41,12 @@ def gaps(paths: tuple[str, ...], verify_crc: bool, compacted: tuple[str, ...], j
     downconvert spark gaps --json --topics orders /backup | jq 'select(.state == "torn")'
     """
     with job.session("gaps", paths) as (session, step):
-        from downconvert.spark.jobs.gap_report import run
+        from downconvert.spark.jobs import gap_report
 
-        found = run(
-            session,
-            paths,
-            topics=job.topics,
-            compacted=compacted,
-            verify_crc=verify_crc,
-            step=step,
+        frame = gap_report.gaps(
+            session, paths, topics=job.topics, compacted=compacted, verify_crc=verify_crc
         )
+        found = gap_report.run(frame, step)
     if job.as_json:
         for row in found:
             click.echo(json.dumps(row))

@@ -35,17 +35,12 @@ def latest(
     downconvert spark latest --tombstones --topics 'state-*' /backup/broker-1 s3a://lake/state
     """
     with job.session("latest", paths) as (session, step):
-        from downconvert.spark.jobs.latest import write
+        from downconvert.spark.jobs import latest as finding
 
-        count = write(
-            session,
-            paths,
-            target,
-            topics=job.topics,
-            committed=not uncommitted,
-            tombstones=tombstones,
-            step=step,
+        frame = finding.latest(
+            session, paths, topics=job.topics, committed=not uncommitted, tombstones=tombstones
         )
+        count = finding.write(frame, target, step)
     if job.as_json:
         click.echo(json.dumps({"keys": count}))
     else:

@@ -81,20 +81,10 @@ def find(
     return run_tasks(session, tasks, search, RESULT)
 
 
-def run(
-    session: SparkSession,
-    paths: Sequence[str],
-    keys: Sequence[bytes],
-    *,
-    topics: Sequence[str] = (),
-    skip_damaged: bool = False,
-    limit: int,
-    step: Step = no_step,
-) -> tuple[list[Json], bool]:
+def run(frame: DataFrame, limit: int, step: Step = no_step) -> tuple[list[Json], bool]:
     """The rows of `find`, at most `limit`, by partition and offset; and whether there are no
     more."""
-    frame = find(session, paths, keys, topics=topics, skip_damaged=skip_damaged)
-    with watched(session, "find", step, skips=True):
+    with watched(frame.sparkSession, "find", step, skips=True):
         rows = [row.asDict() for row in frame.limit(limit + 1).collect()]
     rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
     return rows[:limit], len(rows) <= limit

@@ -70,18 +70,9 @@ def gaps(
     return run_tasks(session, tasks, look, RESULT)
 
 
-def run(
-    session: SparkSession,
-    paths: Sequence[str],
-    *,
-    topics: Sequence[str] = (),
-    compacted: Sequence[str] = (),
-    verify_crc: bool = True,
-    step: Step = no_step,
-) -> list[Json]:
+def run(frame: DataFrame, step: Step = no_step) -> list[Json]:
     """The rows of `gaps`, by partition and offset. Adjacent gaps of one state are joined."""
-    frame = gaps(session, paths, topics=topics, compacted=compacted, verify_crc=verify_crc)
-    with watched(session, "gaps", step):
+    with watched(frame.sparkSession, "gaps", step):
         return joined(row.asDict() for row in frame.collect())
 
 

@@ -44,20 +44,11 @@ def latest(
     return found if tombstones else found.where("value IS NOT NULL")
 
 
-def write(
-    session: SparkSession,
-    paths: Sequence[str],
-    target: str,
-    *,
-    topics: Sequence[str] = (),
-    committed: bool = True,
-    tombstones: bool = False,
-    step: Step = no_step,
-) -> int:
+def write(frame: DataFrame, target: str, step: Step = no_step) -> int:
     """Writes the rows of `latest` as Parquet, by topic; returns how many keys there are.
 
-    JobError: there is nothing to read, or the target exists."""
-    frame = latest(session, paths, topics=topics, committed=committed, tombstones=tombstones)
+    JobError: the target exists, or Spark fails."""
+    session = frame.sparkSession
     with watched(session, "latest", step):
         frame.write.partitionBy("topic").mode("error").parquet(target)
         return session.read.schema(frame.schema).parquet(target).count()

@@ -39,4 +39,4 @@ class Row(SimpleNamespace):
 def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
     """As `run_tasks`, in this process."""
     rows = [Row(**row) for task in tasks for row in work(task)]
-    return SimpleNamespace(collect=lambda: rows)
+    return SimpleNamespace(collect=lambda: rows, sparkSession=SESSION)

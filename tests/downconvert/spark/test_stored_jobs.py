@@ -74,13 +74,13 @@ def test_audit_and_find_say_the_same(spark: SparkSession, logs: Path) -> None:
     here, there = (
         [
             {name: value for name, value in row.asDict().items() if name not in without}
-            for row in sorted(audit.run(spark, [path]), key=str)
+            for row in sorted(audit.run(audit.audit(spark, [path])), key=str)
         ]
         for path in (str(logs), f"{URI}/logs")
     )
     assert there == here
     assert here
-    found, is_all = find.run(spark, [f"{URI}/logs"], [b"none"], limit=5)
+    found, is_all = find.run(find.find(spark, [f"{URI}/logs"], [b"none"]), 5)
     assert (found, is_all) == ([], True)
 
 

@@ -75,18 +75,9 @@ def audit(
     return added_up(run_tasks(session, tasks, audit_segments, RESULT))
 
 
-def run(
-    session: SparkSession,
-    paths: Sequence[str],
-    *,
-    topics: Sequence[str] = (),
-    everything: bool = False,
-    verify_crc: bool = True,
-    step: Step = no_step,
-) -> list[Row]:
+def run(frame: DataFrame, step: Step = no_step) -> list[Row]:
     """The rows of `audit`: a few for each partition."""
-    frame = audit(session, paths, topics=topics, everything=everything, verify_crc=verify_crc)
-    with watched(session, "audit", step):
+    with watched(frame.sparkSession, "audit", step):
         return frame.collect()
 
 
@@ -98,8 +89,8 @@ def absent(
     step: Step = no_step,
 ) -> dict[str, int]:
     """The number of offsets that no copy has, by topic, according to the headers."""
-    found = gap_report.run(session, paths, topics=topics, verify_crc=False, step=step)
-    return gap_report.absent_offsets(found)
+    gaps = gap_report.gaps(session, paths, topics=topics, verify_crc=False)
+    return gap_report.absent_offsets(gap_report.run(gaps, step))
 
 
 def plan(

@@ -151,7 +151,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
             found = [SimpleNamespace(asDict=lambda row=row: row) for row in rows]
             return SimpleNamespace(collect=lambda: found[::-1])
 
-        return SimpleNamespace(limit=limit)
+        return SimpleNamespace(limit=limit, sparkSession=SESSION)
 
     monkeypatch.setattr(find, "run_tasks", limited)
     monkeypatch.setattr(find, "watched", lambda *_, **__: nullcontext())
@@ -163,7 +163,7 @@ def test_the_first_records_are_shown_and_whether_there_are_more(
     log(tmp_path, *(entry(first, 5, V2) for first in range(0, 50, 5)))
     without_spark(monkeypatch)
     for limit, is_all in ((3, False), (4, True), (5, True)):
-        rows, found_all = find.run(SESSION, [str(tmp_path)], [b"k3"], limit=limit)
+        rows, found_all = find.run(find.find(SESSION, [str(tmp_path)], [b"k3"]), limit)
         assert ([row["offset"] for row in rows], found_all) == ([3, 23, 33, 43][:limit], is_all)
 
 
@@ -176,21 +176,26 @@ def test_a_run_searches_the_requested_topics_and_skips_damage(
     log(tmp_path, *parts[:2], name="orders-1")
     log(tmp_path, *parts[:2], name="audit-3")
     without_spark(monkeypatch)
-    given: dict[str, Any] = {"keys": [b"k3", b"k8"], "limit": 10}
+
+    def run(topics: tuple[str, ...], *, skip: bool = False) -> tuple[list[Json], bool]:
+        keys = [b"k3", b"k8"]
+        frame = find.find(SESSION, [str(tmp_path)], keys, topics=topics, skip_damaged=skip)
+        return find.run(frame, 10)
+
     for topics, places in (
         ((), [("audit", 3, 3), ("audit", 3, 8)]),
         (("orders",), []),
         (("orders", "audit"), [("audit", 3, 3), ("audit", 3, 8)]),
     ):
         with pytest.raises(CorruptSegmentError):
-            find.run(SESSION, [str(tmp_path)], topics=topics, **given)
-        rows, is_all = find.run(SESSION, [str(tmp_path)], topics=topics, skip_damaged=True, **given)
+            run(topics)
+        rows, is_all = run(topics, skip=True)
         assert is_all
         assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [
             *places,
             *[("orders", 0, 3), ("orders", 0, 18), ("orders", 1, 3), ("orders", 1, 8)],
         ]
-    rows, _ = find.run(SESSION, [str(tmp_path)], topics=("audit",), **given)
+    rows, _ = run(("audit",))
     assert [(row["topic"], row["offset"]) for row in rows] == [("audit", 3), ("audit", 8)]
 
 

@@ -160,7 +160,7 @@ def test_a_run_reports_what_its_options_ask_for(
     monkeypatch.setattr(gap_report, "run_tasks", reverse)
     monkeypatch.setattr(gap_report, "watched", lambda *_, **__: nullcontext())
     paths = [str(logs / "b1"), str(logs / "b2")]
-    rows = run(SESSION, paths, **options)
+    rows = run(gap_report.gaps(SESSION, paths, **options))
     names = ("topic", "partition", "from", "to", "state")
     assert [tuple(row[name] for name in names) for row in rows] == expected
     for row in rows:

@@ -20,6 +20,9 @@ from tests.downconvert.storage.logs import batch
 class Failing:
     """A frame whose tasks fail at damage."""
 
+    def __init__(self, session: Any) -> None:
+        self.sparkSession = session
+
     def limit(self, _: int) -> "Failing":
         return self
 
@@ -34,9 +37,9 @@ class Failing:
 @pytest.mark.parametrize(
     ("what", "skips", "run"),
     [
-        ("find", True, lambda session, path: find.run(session, [path], [b"k"], limit=3)),
-        ("audit", False, lambda session, path: audit.run(session, [path])),
-        ("gaps", False, lambda session, path: gap_report.run(session, [path])),
+        ("find", True, lambda session, path: find.run(find.find(session, [path], [b"k"]), 3)),
+        ("audit", False, lambda session, path: audit.run(audit.audit(session, [path]))),
+        ("gaps", False, lambda session, path: gap_report.run(gap_report.gaps(session, [path]))),
         (
             "read __consumer_offsets",
             True,
@@ -51,9 +54,9 @@ def test_damage_is_said_with_the_option_that_leaves_it_out_by_jobs_that_have_one
 ) -> None:
     partition(tmp_path / "logs", batch(0), "a-0")
     for module in (find, audit, gap_report, export_stored):
-        monkeypatch.setattr(module, "run_tasks", lambda *_: Failing())
+        monkeypatch.setattr(module, "run_tasks", lambda session, *_: Failing(session))
     monkeypatch.setattr(audit, "added_up", lambda frame: frame)
-    monkeypatch.setattr(state, "state", lambda *_, **__: Failing())
+    monkeypatch.setattr(state, "state", lambda session, *_, **__: Failing(session))
     tracker = SimpleNamespace(getJobIdsForGroup=list)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
     with pytest.raises(JobError) as caught:

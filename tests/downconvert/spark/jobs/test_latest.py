@@ -87,7 +87,8 @@ def test_rows_are_written_once_with_the_same_options(
 ) -> None:
     target, steps = str(tmp_path / "out"), list[str]()
     options: Any = {"topics": ["007"], "committed": False, "tombstones": True}
-    count = write(spark, [str(logs)], target, **options, step=lambda what, *_: steps.append(what))
+    frame = latest(spark, [str(logs)], **options)
+    count = write(frame, target, lambda what, *_: steps.append(what))
     assert count == 4
     rows = spark.read.parquet(f"{target}/topic=007").collect()
     assert sorted((bytes(r.key), r.value) for r in rows) == [
@@ -95,7 +96,7 @@ def test_rows_are_written_once_with_the_same_options(
     ]  # fmt: skip
     assert set(steps) == {"latest"}
     with pytest.raises((JobError, AnalysisException), match="already exists"):
-        write(spark, [str(logs)], target, **options)
+        write(frame, target)
     assert spark.read.parquet(f"{target}/topic=007").count() == 4
 
 

@@ -32,7 +32,9 @@ def real(real: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def topics(spark: SparkSession, real: Path) -> list[Topic]:
-    return summarise(row.asDict(recursive=True) for row in run(spark, [str(real)], topics=TOPICS))
+    return summarise(
+        row.asDict(recursive=True) for row in run(audit(spark, [str(real)], topics=TOPICS))
+    )
 
 
 def test_the_audit_of_a_real_directory_is_its_inspection(real: Path, topics: list[Topic]) -> None:

@@ -243,6 +243,7 @@ class Entries:
             end = own_end
         if start is None or end is None:
             return None
+        end = min(end, self.split.segment.offset_max)
         is_known = start < end or self.split.end_offset <= start == end
         return (start, end) if is_known else None
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from downconvert.storage.names import Kind, file_name
+from records.formats import BATCH_HEADER_SIZE
 from tests.damage import damaged, flipped
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import read as follow
@@ -128,3 +129,18 @@ def test_a_damaged_number_of_offsets_hides_nothing_from_the_next_task(
     read, lost = read_and_lost(tmp_path, level, maxPartitionBytes=size)
     assert set(read) == {0, 6, 8, 10} | ({1, 7, 9} if level == "record" else set())
     assert lost == [(2, 4), (4, 6)]
+
+
+@LEVELS
+@pytest.mark.parametrize("size", [100, 1000])
+def test_no_offset_of_the_next_segment_is_reported_with_damage(
+    tmp_path: Path, level: str, size: int
+) -> None:
+    """A damaged header states them, and the next header cannot be read."""
+    bad = damaged(GOOD[1], field="last_offset_delta", to=99, crc="stale")
+    unreadable = bytes(BATCH_HEADER_SIZE) + GOOD[2][BATCH_HEADER_SIZE:]
+    entries = [GOOD[0], bad, unreadable, *GOOD[3:]]
+    written(tmp_path / "a-0", segment, entries, following=10)
+    read, lost = read_and_lost(tmp_path, level, maxPartitionBytes=size)
+    assert set(read) == {0, 10} | ({1} if level == "record" else set())
+    assert lost == [(2, 10)]

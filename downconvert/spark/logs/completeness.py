@@ -122,12 +122,14 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     with closing(opened(whole_file(file, offset))) as found:
         records, start = found.records, found.boundaries().before_offset(offset)
-        end, is_cut, rising = start, True, Rising(file.base_offset)
+        end, is_cut, rising, lost = start, True, Rising(file.base_offset), 0
         try:
             for header in counted(records.slice(start, records.size - start)):
                 if start and not header.position:  # the index confirms this batch's offset
                     rising = Rising(header.base_offset)
-                is_cut = rising.add(header)
+                fits = rising.add(header)
+                lost = 0 if fits else lost + header.last_offset - header.base_offset + 1
+                is_cut = rising.after + lost <= offset or fits  # else it may be beyond the end
                 end = start + header.position + header.size if is_cut else end
         except CorruptRecordsError:
             is_cut = is_unwritten(records, end)

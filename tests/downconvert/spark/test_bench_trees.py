@@ -13,7 +13,7 @@ from bench.tree import tree_combined, tree_selected
 from bench.tree.tree_history import check_history
 from bench.tree.tree_mixed import MIXED
 from bench.tree.tree_model import generated
-from bench.tree.tree_offsets import BESIDE, FLIPPED
+from bench.tree.tree_offsets import BESIDE, FEWER, FLIPPED
 from bench.tree.tree_places import PLACED
 from bench.tree.tree_selected import SELECTED
 from bench.tree.tree_shapes import SHAPED
@@ -53,8 +53,8 @@ def fours(seeds: Iterable[int], *, always: int) -> list[Any]:
         # With wrong offsets, and all columns: also of headers, nulls, log append time and
         # timestamps of any size, and of files that change between planning and reading.
         *fours(range(FLIPPED, FLIPPED + 8, 4), always=1),
-        # With wrong offsets beside damage, and wrong numbers of offsets.
-        *fours(range(BESIDE, BESIDE + 8, 4), always=1),
+        # With wrong offsets beside damage, and wrong numbers of offsets or records.
+        *fours((BESIDE, FEWER), always=1),
     ],
 )
 def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: int) -> None:
@@ -85,8 +85,10 @@ def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: in
 # the end of tiered storage, beside an empty copy; and one ended its segment for a stream. In the
 # next two, damage was before the last batch of a preallocated segment, and seemed to be after it;
 # and a batch with a wrong offset made its segment look like one that a cleaner had cleaned. In the
-# last five, a batch said that it had more offsets than it has: it seemed to be of another epoch, to
-# show that a cleaner had cleaned its segment, and to end a log (twice) or a transaction.
+# next six, a batch said that it had more offsets than it has: it seemed to be of another epoch, to
+# show that a cleaner had cleaned its segment, to end a log (twice) or a transaction, and it hid the
+# rest of its segment from the next task. In the last two, a batch with a wrong offset ended a
+# segment before the leader's first one, and was below the start of a log whose records are deleted.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
@@ -97,7 +99,7 @@ def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: in
         *(9810116, 9900578, 10050385, 10300012, 10300028, 10300273, 10300229, 10300254),
         *(10300303, 10300307, 10300389, 10300580, 10400132, 10300525),
         *(10400062, 10300493, 10300497, 10400082, 10400123, 10410326, 10500043),
-        *(24000003, 24000025, 24000044, 24000085, 24000046),
+        *(24000003, 24000025, 24000044, 24000085, 24000046, 25000021, 25000147, 24000213),
     ],
 )
 def test_seeds_that_once_failed_pass(tmp_path: Path, seed: int) -> None:

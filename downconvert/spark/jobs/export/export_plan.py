@@ -153,7 +153,7 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
             last = replace(last, size=last.open().size)
         header = last_batch(last).header if last.size else None
         end = last.base_offset if header is None else header.last_offset + 1
-        is_sound = not is_damaged_after(last, end)
+        is_sound = not is_damaged_after(last, max(log.start_offset, end))
         if not is_sound:  # more of the log may follow the damage, and other copies may fill it
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
             files = [last, *(other.segments[-1] for other in log.others)]

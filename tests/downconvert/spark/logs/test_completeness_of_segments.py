@@ -1,6 +1,7 @@
 """Offsets that one segment has, and that its indexes say it had."""
 
 import gzip
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -228,3 +229,13 @@ def test_only_what_no_copy_has_and_no_cleaner_has_removed_is_missing(tmp_path: P
         (10, 12, State.MISSING),
         (15, 20, State.MISSING),
     ]
+
+
+@pytest.mark.parametrize(("offset", "is_damaged"), [(4, True), (5, True), (6, False), (9, False)])
+def test_a_wrong_offset_below_the_start_of_a_log_does_not_damage_its_end(
+    tmp_path: Path, offset: int, is_damaged: bool
+) -> None:
+    """A DeleteRecords request may have removed all records. The last batch has two."""
+    low = struct.pack(">q", -1) + BATCHES[2][8:]
+    file = made(tmp_path, b"".join([*BATCHES[:2], low]), next_offset=OFFSET_MAX)
+    assert is_damaged_after(file, offset) is is_damaged

@@ -5,11 +5,11 @@ Not here: planning itself (planner.py)."""
 from collections.abc import Iterator
 from typing import Any
 
-from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
 
+from .attempts import attempted
 from .bounds import Bounds
 from .planner import offsets_of, partitions, plan_logs
 

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final
 
-from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.completeness import is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
@@ -25,6 +24,7 @@ from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 
+from .attempts import attempted
 from .bounds import INT64_MIN, Bounds
 from .gaps import is_incomplete
 from .gather import MICROSECONDS

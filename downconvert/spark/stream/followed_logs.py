@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import Boundaries, header_at
 from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damaged_after, is_last
@@ -33,6 +32,7 @@ from downconvert.spark.logs.stored_trees import forget
 from downconvert.spark.logs.trees import find_partitions, is_elsewhere
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
+from downconvert.spark.plan.attempts import attempted
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, missing_from
 from downconvert.spark.plan.planner import start_of, stretches
 from downconvert.spark.stores.blobs import Blob

@@ -1,6 +1,7 @@
 """Rights and identities as an operator writes them: what is inherited, and what is an error.
 
-Not here: settings of a gateway only (gateway/test_settings.py), of a broker (test_guard.py)."""
+Not here: settings of a gateway only (gateway/test_settings.py), and of a broker
+(test_guard_files.py)."""
 
 import re
 from collections.abc import Mapping

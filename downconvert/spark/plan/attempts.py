@@ -1,6 +1,6 @@
 """Repeats a search if files or directories were removed or replaced meanwhile.
 
-Not here: files that disappear from a directory while it is listed (trees.py)."""
+Not here: files that disappear from a directory while it is listed (logs/trees.py)."""
 
 from collections.abc import Callable
 from contextlib import suppress

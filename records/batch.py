@@ -174,7 +174,8 @@ class BatchHeader(NamedTuple):
 
     def placed(self, base_offset: int, leader_epoch: int) -> Self:
         """The same entry, with another base offset and leader epoch."""
-        fields = (*self[:3], base_offset, self.last_offset_delta, leader_epoch, *self[6:])
+        fields: list[object] = list(self)
+        fields[BASE_OFFSET], fields[LEADER_EPOCH] = base_offset, leader_epoch
         return tuple.__new__(type(self), fields)
 
     @property
@@ -211,6 +212,10 @@ class BatchHeader(NamedTuple):
         if self.base_sequence == NONE:
             return NONE
         return (self.base_sequence + offset_delta) & SEQUENCE_MAX
+
+
+BASE_OFFSET: Final = BatchHeader._fields.index("base_offset")
+LEADER_EPOCH: Final = BatchHeader._fields.index("leader_epoch")
 
 
 def wrapped(offset: int) -> int:

@@ -65,7 +65,7 @@ class InternalTopic:
         the last. Then the number is at least Kafka's default."""
         topic = self._topics.by_name.get(self.name)
         here = () if topic is None else topic.partitions.keys()
-        least = max(here, default=-1) + 1
+        least = max(here) + 1 if here else 0
         if self._count_told is not None:
             return max(self._count_told, least)
         if not here:

@@ -65,6 +65,7 @@ OFFSETS, TIMESTAMPS, KEY_SIZES, VALUE_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size", "value_size")
 )
 TURN_SIZE: Final = 2 * MiB  # bytes of keys and values that are checked in one turn
+CREATE: Final = TimestampType.CREATE
 EXPANDING: Final = Lock()  # held while a request that expands to much is rewritten
 assert PLACE.size == MAGIC_AT
 
@@ -210,8 +211,7 @@ def prepare_ordinary(data: Buffer, config: AppendConfig, now: int) -> Prepared |
         return None
     if header.attributes & LOG_APPEND_TIME:
         return None
-    kind = TimestampType.CREATE
-    if not are_fine(config, now, kind, oldest, newest, have_keys=not without_key):
+    if not are_fine(config, now, CREATE, oldest, newest, have_keys=not without_key):
         return None
     if config.is_append_time or newest != header.max_timestamp:
         return _unchanged(data, header, config, now, count, newest)

@@ -6,10 +6,13 @@ makes the same bytes from any records, but costs several times as much.
 Not here: batches with a codec, headers or different timestamps (builder.py)."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from records import backend
 from records.batch import BatchHeader
 from records.formats import Codec
+
+NO_CODEC: Final = Codec.NONE
 
 
 def keyed_batch(
@@ -22,4 +25,4 @@ def keyed_batch(
     `time` in milliseconds. `producer`: the id and epoch of the producer of the transaction.
     ValueError: there are no pairs, or they are larger than a batch can be."""
     data, fields = backend.keyed_batch(pairs, time, producer)
-    return data, tuple.__new__(BatchHeader, (*fields, Codec.NONE))  # as BatchHeader.parse does
+    return data, tuple.__new__(BatchHeader, (*fields, NO_CODEC))  # as BatchHeader.parse does

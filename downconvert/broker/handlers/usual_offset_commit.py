@@ -13,7 +13,7 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
 from downconvert.broker.state import BrokerState
-from downconvert.internal_topics.group_records import NO_EPOCH
+from downconvert.internal_topics.group_records import NO_EPOCH, NO_ID
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
 from records.units import KiB
@@ -26,6 +26,7 @@ NULL: Final = -1  # in place of a length
 assert NULL == NO_TIME
 LENGTH: Final = Struct(">h")
 COUNT: Final = Struct(">i")
+FRAME: Final = Struct(">ii")  # of a response: its length, the correlation id
 GENERATION: Final = Struct(">ih")  # and the length of the member id
 ANSWERED: Final = Struct(">ih")  # of a partition in a response: the index, the error code
 
@@ -33,18 +34,20 @@ ANSWERED: Final = Struct(">ih")  # of a partition in a response: the index, the 
 class Layout(NamedTuple):
     """A version's layout. topics: what follows the member id: the length of the instance id or the
     retention time, if the version has them, and the number of topics. partition: index, offset,
-    leader epoch (if it has one), and the length of the metadata. start: of the response: its
-    length, the correlation id, the throttle time (if it has one), and the number of topics."""
+    leader epoch (if it has one), and the length of the metadata. start_size: bytes of the response:
+    its length, the correlation id, the throttle time (if it has one), and the number of topics."""
 
     topics: Struct
     partition: Struct
-    start: Struct
+    start_size: int
 
 
 RETENTION, INSTANCE = Struct(">qi"), Struct(">hi")
-OLD, WITH_EPOCH, THROTTLED = Struct(">iqh"), Struct(">iqih"), Struct(">iiii")
+OLD, WITH_EPOCH = Struct(">iqh"), Struct(">iqih")
+START_SIZE: Final = FRAME.size + COUNT.size
+THROTTLED: Final = START_SIZE + COUNT.size
 LAYOUTS: Final = {
-    2: Layout(RETENTION, OLD, Struct(">iii")),
+    2: Layout(RETENTION, OLD, START_SIZE),
     3: Layout(RETENTION, OLD, THROTTLED),
     4: Layout(RETENTION, OLD, THROTTLED),
     5: Layout(COUNT, OLD, THROTTLED),
@@ -56,13 +59,14 @@ Offset: TypeAlias = tuple[int, int, int, str]
 
 
 class UsualCommit(NamedTuple):
-    """The fields of such a request. topics: names, and their offsets."""
+    """The fields of such a request. topics: the bytes up to the partitions, which are the same in
+    the response, the name, and the offsets."""
 
     group_id: str
     generation: int
     member_id: str
     retention: int  # milliseconds; -1: that of the broker
-    topics: list[tuple[str, list[Offset]]]
+    topics: list[tuple[memoryview, str, list[Offset]]]
 
 
 def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
@@ -99,6 +103,7 @@ def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
                 return None
             name = frame[start:at].tobytes().decode()
             at += COUNT.size
+            head = frame[start - LENGTH.size : at]
             offsets: list[Offset] = []
             for _ in range(partitions):
                 if layout_of_partition is OLD:
@@ -113,7 +118,7 @@ def read(header: RequestHeader, frame: memoryview) -> UsualCommit | None:
                 if length < NULL or at > size:
                     return None
                 offsets.append((index, offset, epoch, metadata))
-            topics.append((name, offsets))
+            topics.append((head, name, offsets))
     except (struct.error, UnicodeDecodeError):
         return None
     return tuple.__new__(UsualCommit, (group_id, generation, member_id, retention, topics))
@@ -124,12 +129,13 @@ def answer(broker: BrokerState, exchange: Exchange, request: UsualCommit, now: f
     time, count = broker.time_of_day.ms(now), 0
     expires = expire_time(request.retention, time)
     committed: dict[Partition, Committed] = {}
-    for name, offsets in request.topics:
+    for _, name, offsets in request.topics:
         for index, offset, epoch, metadata in offsets:
             at = name, index
             if check_partition(broker, at, metadata):
                 return False
-            committed[at] = Committed(offset, epoch, metadata, time, expires)
+            fields = offset, epoch, metadata, time, expires, NO_ID
+            committed[at] = tuple.__new__(Committed, fields)  # without a call in between
             count += 1
     if len(committed) < count:
         return False  # a partition is repeated
@@ -137,16 +143,15 @@ def answer(broker: BrokerState, exchange: Exchange, request: UsualCommit, now: f
     code = broker.groups.commit(request.group_id, identity, committed, now)
     if code and count:
         exchange.errors = {int(code): count}
-    start = LAYOUTS[exchange.request.version].start
-    response = bytearray(start.size)
-    for name, offsets in request.topics:
-        encoded = name.encode()
-        response += LENGTH.pack(len(encoded)) + encoded + COUNT.pack(len(offsets))
+    start_size = LAYOUTS[exchange.request.version].start_size
+    response = bytearray(start_size)
+    for head, _, offsets in request.topics:
+        response += head
         for index, _, _, _ in offsets:
             response += ANSWERED.pack(index, code)
-    size, number, topics = len(response), exchange.correlation_id, len(request.topics)
-    throttle = (0,) if start is THROTTLED else ()
-    start.pack_into(response, 0, size - LENGTH_SIZE, number, *throttle, topics)
+    size = len(response)
+    FRAME.pack_into(response, 0, size - LENGTH_SIZE, exchange.correlation_id)
+    COUNT.pack_into(response, start_size - COUNT.size, len(request.topics))
     exchange.finish(ResponseSend([response], size))
     return True
 

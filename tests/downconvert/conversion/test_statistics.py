@@ -6,7 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion import made
-from records import Codec, MemoryRecords, Record, build
+from records import Codec, MemoryRecords, Record, build, read
 from records.steps import at_once
 from records.units import KiB, MiB
 
@@ -69,6 +69,21 @@ def test_bytes_in_are_those_of_the_records_that_were_read(size: int, codec: Code
         found.append(send.stats.bytes_in)
     assert found == sorted(found)
     assert found[-1] == len(data)
+
+
+@pytest.mark.parametrize("size", [100, 50_000])
+@pytest.mark.parametrize("first_offset", [0, 3, 9])
+def test_only_messages_from_the_first_offset_on_are_counted(first_offset: int, size: int) -> None:
+    """Of large messages, too, of which each is checked in pieces before its offset counts."""
+    records = [Record(n, 5, value=random.Random(n).randbytes(size)) for n in range(10)]
+    data = MemoryRecords(b"".join(build([one], magic=1) for one in records))
+    conversion = convert(data, 0, first_offset)
+    found = read(MemoryRecords(b"".join(conversion)))
+    assert [one.offset for one in found] == [*range(first_offset, 10)]
+    send = LazyDownConvertRecords(data, 0, first_offset).to_send()
+    sent(send)
+    for stats in (conversion.stats, send.stats):
+        assert stats.records_converted == stats.batches_converted == 10 - first_offset
 
 
 def test_the_largest_buffers_are_told_whatever_came_after_them() -> None:

@@ -91,3 +91,11 @@ def test_settings_by_which_no_broker_is_found_are_an_error(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         build({"bootstrap": "a:1", **settings}, {})
+
+
+def test_names_of_the_gateway_are_settings_in_any_case() -> None:
+    """A client's name is compared in lower case."""
+    names = ["Kafka.Example.org", "old.example.org"]
+    shared = {"advertise": "b-{id}.example.org:1", "tls_cert": "c", "tls_key": "k"}
+    config = build({"bootstrap": "a:1", "server_names": names, **shared}, {})
+    assert config.server_names == ("kafka.example.org", "old.example.org")

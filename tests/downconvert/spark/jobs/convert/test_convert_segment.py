@@ -288,6 +288,15 @@ def test_offsets_that_the_next_segment_has_too_are_written_once(
     assert found == list(range(9))
 
 
+def test_a_batch_that_goes_on_beyond_the_beginning_of_the_next_segment_is_whole(
+    tmp_path: Path,
+) -> None:
+    source = segment(tmp_path / "topic-0", 0, batch(0, 1), batch(2, 3, 4, 5), batch(6, 7)).path()
+    segment(source.parent, 4, batch(4, 5), batch(6, 7, 8))
+    entry = convert_segment(task(source.parent), attempt="1", files=UNSYNCED)
+    assert (entry.status, entry.records) == ("converted", 6)
+
+
 def test_a_segment_is_not_converted_if_the_next_one_has_some_of_its_last_offsets(
     tmp_path: Path,
 ) -> None:

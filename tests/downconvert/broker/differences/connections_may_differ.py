@@ -1,5 +1,6 @@
 """Where responses about a connection may differ: ApiVersions and logins."""
 
+import re
 from typing import Final
 
 from downconvert.protocol.errors import ErrorCode
@@ -9,6 +10,7 @@ from .difference import MayDiffer
 from .operations import Operation
 from .responses import ENDED, Place
 
+TAG: Final = re.compile(r"\btag [0-9]+")
 LOGIN: Final = "login"  # the path of what differs in a login
 FAILED: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, [], 0)
 LOGINS: Final = (ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
@@ -37,7 +39,14 @@ CONNECTIONS: Final = (
         "is read with U+FFFD in place of what is wrong",
         "the connection ends",
         "A name that two programs read differently could pass by a rule.",
-        lambda asked, place: asked.envelope.has_bad_text and place.ours == ENDED,
+        lambda asked, place: "no UTF-8" in asked.envelope.error and place.ours == ENDED,
+    ),
+    MayDiffer(
+        "Tagged fields that are not in order, or whose size is not theirs",
+        "are read",
+        "the connection ends",
+        "KIP-482 wants them in order.",
+        lambda asked, place: TAG.search(asked.envelope.error) is not None and place.ours == ENDED,
     ),
     MayDiffer(
         "SaslAuthenticate before SaslHandshake",

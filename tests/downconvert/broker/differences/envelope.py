@@ -22,6 +22,7 @@ MORE: Final = (b"\0", b"abc", bytes(100))
 CUT: Final = (1, 2, 3, 5, 9, 20)
 ODD_SHARE: Final = 0.1
 API_AT, VERSION_AT, CLIENT_ID_AT = 0, 2, 8  # bytes
+TOPIC_IDS_VERSION: Final = 10  # of Metadata
 CHANGES: Final = (0x01, 0x02, 0x80, 0xFF)
 # Whatever is in their fields, they change nothing, and are answered at once.
 QUICK: Final = {
@@ -58,7 +59,7 @@ class Envelope:
     cut: int = 0
     more: bytes = b""
     changed: tuple[float, int] | None = None
-    has_bad_text: bool = False  # so that a text is not UTF-8
+    error: str = ""  # why its fields cannot be read then
 
     def response_version(self, version: int) -> int:
         """Of the response to a request of a version: 0, where no server has the version (KIP-511).
@@ -90,7 +91,7 @@ def envelope(random: Random, api: ApiKey, version: int) -> Envelope:
     has_tags = is_flexible(api, version) and random.random() < 0.1
     if random.random() > ODD_SHARE:
         return Envelope(has_unknown_tags=has_tags)
-    if api in QUICK and random.random() < 0.5:
+    if api in QUICK and not _has_ids(api, version) and random.random() < 0.5:
         return Envelope(changed=(random.random(), random.choice(CHANGES)))
     match random.randrange(7):
         case 0:
@@ -103,6 +104,11 @@ def envelope(random: Random, api: ApiKey, version: int) -> Envelope:
             return Envelope(more=random.choice(MORE))
         case _:
             return Envelope(client_id=random.choice(CLIENT_IDS), has_unknown_tags=has_tags)
+
+
+def _has_ids(api: ApiKey, version: int) -> bool:
+    """Whether topics may be named by their ids, which differ between the servers."""
+    return api is ApiKey.Metadata and version >= TOPIC_IDS_VERSION
 
 
 def framed(made: Envelope, api: ApiKey, version: int, body: Message) -> bytes:

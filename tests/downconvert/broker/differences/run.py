@@ -202,9 +202,10 @@ class _Block:
         if asked.api is ApiKey.Produce:
             # Which of its records are written may differ, and no response says so.
             is_unclear = names_twice(asked) or (asked.is_unanswered and is_damaged(asked))
-            # The gateway sends nothing of it to the cluster, if something is refused.
+            # Nothing of it is written, if its id is refused; at the gateway, if anything is.
+            is_whole = self.run.servers.is_gateway or hasattr(asked.body, "transactional_id")
             is_refused = asked.is_unanswered and kafkas is None and bool(asked.user)
-            is_unclear = is_unclear or (is_refused and self.run.servers.is_gateway)
+            is_unclear = is_unclear or (is_refused and is_whole)
             self.run.is_in_step = self.run.is_in_step and not is_unclear
         if kafkas is None or ours is None:
             pair.reconnect()
@@ -232,8 +233,7 @@ class _Block:
         try:
             body = as_read(asked.envelope, asked.api, asked.version, body)
         except BadRequestError as error:
-            has_bad_text = "no UTF-8" in str(error)
-            return replace(asked, envelope=replace(asked.envelope, has_bad_text=has_bad_text))
+            return replace(asked, envelope=replace(asked.envelope, error=str(error)))
         return replace(asked, body=body)
 
     def _note(self, asked: Operation, response: Message, known: dict[str, Any]) -> None:

@@ -106,6 +106,23 @@ def test_a_folder_named_as_of_tiered_storage_without_its_files_is_no_partition(
     assert [str(log.topic_partition) for log in found] == ["orders-0", "other-1"]
 
 
+def test_an_index_that_a_cleaner_had_still_to_rename_is_left_out(
+    logs: Path, tmp_path: Path
+) -> None:
+    """Its log has its name already, so the copy is whole."""
+    index = logs / "orders-0" / file_name(0, Kind.OFFSET_INDEX)
+    index.rename(index.with_name(f"{index.name}.swap"))
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    assert content(tmp_path / "a.tar") == content(logs)
+    log = logs / "orders-0" / file_name(0, Kind.LOG)
+    log.rename(log.with_name(f"{log.name}.swap"))
+    with tarfile.open(tmp_path / "b.tar", "w") as tar:
+        tar.add(logs, "kafka")
+    with pytest.raises(CorruptFileError, match="was copied amid a cleaning"):
+        content(tmp_path / "b.tar")
+
+
 def test_a_tar_that_cannot_be_read_is_named(logs: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()

@@ -132,7 +132,9 @@ class Run:
                 self.asked[asked.api.name] += 1
                 yield None
                 pair = free[asked.client % len(free)]
-                asked = replace(asked, user=pair.user.name if pair.user else "")
+                if pair.user is not None:  # whose rights are for the names as they are
+                    envelope = replace(asked.envelope, changed=None)
+                    asked = replace(asked, user=pair.user.name, envelope=envelope)
                 for difference in state.ask(pair, number, asked):
                     yield difference
                     self.is_in_step = self.is_in_step and asked.api in READING

@@ -24,7 +24,7 @@ def _names_twice(asked: Operation) -> bool:
 
 
 def _has_id(asked: Operation) -> bool:
-    return bool(asked.user and getattr(asked.body, "transactional_id", None))
+    return bool(asked.user) and getattr(asked.body, "transactional_id", None) is not None
 
 
 USERS_MAY_DIFFER: Final = (
@@ -75,12 +75,13 @@ USERS_MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "Metadata of a topic by its id, which the client may not see",
+        "Metadata, DeleteTopics of a topic by its id, which the client may not see",
         "29, TOPIC_AUTHORIZATION_FAILED",
         "100, UNKNOWN_TOPIC_ID",
         "A client does not find out that there is such a topic.",
         lambda asked, place: (
-            asked.api is ApiKey.Metadata and (place.kafka, place.ours) == (29, 100)
+            asked.api in (ApiKey.Metadata, ApiKey.DeleteTopics)
+            and (place.kafka, place.ours) == (29, 100)
         ),
     ),
     MayDiffer(

@@ -11,7 +11,8 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey
-from downconvert.serving.limits import LOGIN_PART, Limits
+from downconvert.serving.limits import Limits
+from downconvert.serving.request_memory import LOGIN_PART
 from downconvert.serving.tls import server_context
 from records.units import KiB, MiB
 

@@ -234,16 +234,19 @@ class Entries:
     ) -> tuple[int, int] | None:
         """The offsets from `start` on that damage before the entry at `following` makes unreadable;
         None: not known. `own_end`: their end by the damaged headers."""
-        end: int | None = self.split.segment.next_offset
+        file = self.split.segment
+        end: int | None = file.next_offset
         if following is not None and following < self.size:
             end = self._resuming().base_offset(following)
             if end is None:
                 end = own_end
-        elif following is not None and is_last(self.split.segment):
+        elif following is not None and is_last(file):
             end = own_end
+        elif start is not None:  # the next segment, or a later copy, may go on before the damage
+            end = max(start, file.next_offset)
         if start is None or end is None:
             return None
-        end = min(end, self.split.segment.offset_max)
+        end = min(end, max(start, file.offset_max))
         is_known = start < end or self.split.end_offset <= start == end
         return (start, end) if is_known else None
 

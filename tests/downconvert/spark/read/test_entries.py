@@ -315,6 +315,19 @@ def test_damage_where_a_later_copy_goes_on_is_nobodys(
     assert corrupt(rows(tmp_path, mode="PERMISSIVE")) == []
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("number", [5, 6])
+def test_damage_in_what_a_cleaner_has_merged_from_the_next_segment_is_nobodys(
+    tmp_path: Path, is_indexed: bool, number: int
+) -> None:
+    entries = [batch(n, n + 1) for n in range(0, 14, 2)]
+    entries[number] = flipped(entries[number], 8 * (len(entries[number]) - 1))
+    make = indexed_segment if is_indexed else segment
+    for base, held in ((0, entries), (10, [batch(n, n + 1) for n in range(10, 20, 2)])):
+        make(tmp_path / "a-0", base, *held)
+    assert offsets(rows(tmp_path)) == list(range(20))
+
+
 @pytest.mark.parametrize(("start", "end"), [(2, 9), (3, 9), (4, 9), (0, 4), (0, 9)])
 def test_no_offset_before_the_wanted_ones_is_reported(tmp_path: Path, start: int, end: int) -> None:
     broken = bytearray(batch(2, 3, 4, 5))

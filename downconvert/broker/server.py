@@ -31,6 +31,7 @@ from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.request_memory import LOGIN_PART, RequestMemory
 from downconvert.serving.tls import wrap
 from downconvert.serving.unread import UnreadResponses
+from downconvert.storage.disk.open_files import connections_max
 from records.logged import log_of
 
 from .broker import Broker
@@ -229,7 +230,8 @@ class Server(Startable):
         if not self.broker.guard.access.admits(address):
             raise NoPlaceError("its network is not allowed")
         limits = self.limits
-        return self.places.take(address, limits.connections, limits.connections_per_address)
+        most = connections_max(limits.connections)
+        return self.places.take(address, most, limits.connections_per_address)
 
     def _connection(self, channel: socket.socket, place: Place) -> Connection:
         channel.setblocking(False)

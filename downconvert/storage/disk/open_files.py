@@ -34,6 +34,13 @@ def written_max() -> int:
     return min(max(files_max // 4, WRITTEN_MIN), WRITTEN_MAX)
 
 
+def connections_max(most: int) -> int:
+    """The maximum number of connections: `most`, but at most three quarters of the files that the
+    process may open. Otherwise clients that connect could keep logs from opening their files."""
+    files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if files_max == resource.RLIM_INFINITY else min(most, files_max * 3 // 4)
+
+
 class WrittenFiles:
     """Counts the files that are open for writing. Above the maximum, a writer closes its own files
     after each append, and opens them for the next one. It never closes those of another writer,

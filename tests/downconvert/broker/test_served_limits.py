@@ -1,5 +1,6 @@
 """Limits over real sockets: of connections, time, memory and rates, and who comes upon them."""
 
+import resource
 import socket
 import ssl
 import time
@@ -40,6 +41,18 @@ def test_connections_beyond_the_limit_are_closed_and_others_served(tmp_path: Pat
         assert all(talk.is_served() for talk in talks)
         talks[0].socket.close()
         assert eventually(lambda: Talk(server.address), lambda talk: talk.is_served())
+
+
+def test_connections_leave_files_to_the_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or clients that connect would make a log that needs a new file fail."""
+    with serving(tmp_path) as server, ExitStack() as stack:
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (4, 4))
+        talks = [stack.enter_context(Talk(server.address)) for _ in range(3)]
+        assert all(talk.is_served() for talk in talks)
+        with Talk(server.address) as one_more:
+            assert one_more.has_ended()
 
 
 def test_one_address_has_fewer_places_than_all_together(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from downconvert.storage.disk.open_files import (
     OPEN_SEGMENTS_MAX,
     OPEN_SEGMENTS_MIN,
     OpenFiles,
+    connections_max,
     segments_max,
 )
 from downconvert.storage.segments.segment import Segment
@@ -55,6 +56,17 @@ def test_the_most_recently_used_segment_stays_open() -> None:
     a.release()
     b.use()
     assert [holder.is_open for holder in holders] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("files_max", "connections"),
+    [(400, 300), (1_000, 750), (1_333, 999), (1_334, 1_000), (resource.RLIM_INFINITY, 1_000)],
+)
+def test_connections_leave_files_to_logs(
+    files_max: int, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files_max, files_max))
+    assert connections_max(1_000) == connections
 
 
 @pytest.mark.parametrize(

@@ -144,21 +144,6 @@ def test_a_write_without_a_response_that_is_refused_ends_the_connection(broker: 
     assert (exchange.send, exchange.close_after_reply) == (None, True)
 
 
-@pytest.mark.parametrize("topics", [(MINE, OTHER), (OTHER, MINE)])
-def test_a_write_without_a_response_is_done_where_it_is_allowed(
-    broker: Broker, topics: tuple[str, str]
-) -> None:
-    """As in Kafka: the connection ends, and the allowed records are written."""
-    body = produce(MINE, acks=0)
-    body.topic_data = [one for topic in topics for one in produce(topic).topic_data]
-    client = client_of(broker, LISTS)
-    exchange = begin(broker, ApiKey.Produce, 9, body, client=client)
-    assert (exchange.send, exchange.close_after_reply) == (None, True)
-    assert exchange.errors == {DENIED: 1}
-    ends = [broker.topics.partition(topic, 0).end_offset for topic in (MINE, OTHER)]  # type: ignore[union-attr]
-    assert ends == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("access", "code"),
     [

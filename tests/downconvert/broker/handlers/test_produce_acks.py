@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import ask, begin, response_of
+from tests.downconvert.broker.asking import ask, begin, response_of, someone
 from tests.downconvert.broker.producing import (
     NOW,
     batch,
@@ -42,6 +43,23 @@ def test_acks_0_is_answered_with_nothing_and_an_error_with_the_end(
     assert bad.is_done
     assert bad.close_after_reply
     assert len(stored(broker)) == 3
+
+
+@pytest.mark.parametrize("topics", [("mine", "other"), ("other", "mine")])
+def test_acks_0_writes_where_the_client_may_write_and_ends_the_connection(
+    tmp_path: Path, topics: tuple[str, str]
+) -> None:
+    """As in Kafka."""
+    with writable_broker(tmp_path, *topics) as broker:
+        produced = [Message(index=0, records=batch())]
+        data = [Message(name=topic, partition_data=produced) for topic in topics]
+        body = Message(acks=0, timeout_ms=0, topic_data=data)
+        client = someone(access=Access(topics=("mine",), written_topics=("mine",)))
+        exchange = begin(broker, ApiKey.Produce, 9, body, client=client, now=NOW)
+        assert (exchange.send, exchange.close_after_reply) == (None, True)
+        assert exchange.errors == {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1}
+        ends = {topic: broker.topics[topic].partitions[0].end_offset for topic in topics}
+    assert ends == {"mine": 3, "other": 0}
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])

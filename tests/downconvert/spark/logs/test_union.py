@@ -8,7 +8,6 @@ import pytest
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
-from tests.damage import damaged
 from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -398,20 +397,3 @@ def test_a_batch_that_seems_to_be_cut_off_is_not_the_end_of_a_log(
     end = source.latestOffset({"a": {"0": 0}})
     assert end == {"a": {"0": {"offset": 100, "leaderEpoch": 0}}}
     assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in wanted]
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_wrong_offset_before_the_leaders_beginning_hides_nothing(
-    tmp_path: Path, level: str
-) -> None:
-    """The last batch of another copy's segment, which ends where the leader's log begins."""
-    for broker in ("b1", "b2"):
-        (tmp_path / broker).mkdir()
-    segment(tmp_path / "b1" / "a-0", 200, *BATCHES[20:], batch(300, leader_epoch=0))
-    high = damaged(BATCHES[19], field="base_offset", to=1 << 40)
-    segment(tmp_path / "b2" / "a-0", 100, *BATCHES[10:19], high)
-    segment(tmp_path / "b2" / "a-0", 200, *BATCHES[20:])
-    found = rows(tmp_path, level=level, mode="PERMISSIVE")
-    lost = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
-    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(190, 200)]
-    assert len(found) == 1 + (191 if level == "record" else 20)

@@ -337,3 +337,20 @@ def test_damage_whose_offsets_are_unknown_is_a_row_without_them(tmp_path: Path, 
     (gap,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
     assert (gap["startOffset"], gap["endOffset"]) == (None, None)
     assert "unknown magic" in gap["reason"]
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_a_wrong_offset_before_the_leaders_beginning_hides_nothing(
+    tmp_path: Path, level: str
+) -> None:
+    """The last batch of another copy's segment, which ends where the leader's log begins."""
+    entries = [batch(*range(first, first + 10)) for first in range(100, 300, 10)]
+    for broker in ("b1", "b2"):
+        (tmp_path / broker).mkdir()
+        segment(tmp_path / broker / "a-0", 200, *entries[10:])
+    segment(tmp_path / "b1" / "a-0", 300, batch(300))
+    segment(tmp_path / "b2" / "a-0", 100, *entries[:9], wrong(entries[9], 40))
+    found = rows(tmp_path, level=level, mode="PERMISSIVE")
+    lost = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(190, 200)]
+    assert len(found) == 1 + (191 if level == "record" else 20)

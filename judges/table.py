@@ -66,12 +66,6 @@ def document(runs: Sequence[Run]) -> str:
         "Tests that pass on the reference and not here:",
         "",
         *_difference_lines(runs),
-        "## Tests that fail on Kafka itself",
-        "",
-        "The output of each is in `build/judges/failed` after a run.",
-        "",
-        *_own_failures(runs),
-        "",
     ])  # fmt: skip
 
 
@@ -112,15 +106,6 @@ def _why(difference: Difference) -> str:
     """The reason; if none is known, the verdict and the output."""
     output = difference.output or "nothing"
     return difference.reason or f"*not known yet*: {difference.verdict}, its output: {output}"
-
-
-def _own_failures(runs: Sequence[Run]) -> Iterator[str]:
-    yield "| suite | broker | tests |"
-    yield "|---|---|---|"
-    for run in _ordered(runs):
-        failed = [outcome.test for outcome in run.outcomes if outcome.verdict is Verdict.FAIL]
-        if failed and not _target(run.target).reference:
-            yield f"| {_title(run.suite)} | {_target(run.target).title} | {_names(failed)} |"
 
 
 def _between(run: Run, reference: Run) -> Iterator[Difference]:

@@ -31,8 +31,8 @@ from downconvert.spark.errors import (
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.notices import forward
-from downconvert.spark.plan.attempts import attempted
 from downconvert.spark.read.workers import spare_what_is_loaded
+from downconvert.spark.stores.attempts import attempted
 from downconvert.storage.names import TopicPartition
 from records import RecordsError
 

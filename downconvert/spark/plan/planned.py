@@ -8,8 +8,8 @@ from typing import Any
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
+from downconvert.spark.stores.attempts import attempted
 
-from .attempts import attempted
 from .bounds import Bounds
 from .planner import offsets_of, partitions, plan_logs
 

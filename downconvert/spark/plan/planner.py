@@ -19,12 +19,12 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.java_patterns import compiled
 from downconvert.spark.options.options import Options
+from downconvert.spark.stores.attempts import attempted
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 
-from .attempts import attempted
 from .bounds import INT64_MIN, Bounds
 from .gaps import is_incomplete
 from .gather import MICROSECONDS

@@ -21,8 +21,8 @@ from downconvert.spark.errors import DataLossError, SegmentChangedError
 from downconvert.spark.logs.places import Place, Places, Wait
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
-from downconvert.spark.plan.attempts import GONE
 from downconvert.spark.plan.gaps import Gap
+from downconvert.spark.stores.attempts import GONE
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE

@@ -32,9 +32,9 @@ from downconvert.spark.logs.stored_trees import forget
 from downconvert.spark.logs.trees import find_partitions, is_elsewhere
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
-from downconvert.spark.plan.attempts import attempted
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, missing_from
 from downconvert.spark.plan.planner import start_of, stretches
+from downconvert.spark.stores.attempts import attempted
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.parallel import in_parallel

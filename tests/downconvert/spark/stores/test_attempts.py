@@ -8,7 +8,7 @@ import pytest
 from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.logs import trees
-from downconvert.spark.plan.attempts import ATTEMPTS, attempted
+from downconvert.spark.stores.attempts import ATTEMPTS, attempted
 from downconvert.storage.names import TopicPartition, parse_partition
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch

@@ -175,12 +175,16 @@ GATEWAY_MAY_DIFFER: Final = (
     MayDiffer(
         "Produce of records from the future, or that say that they have the time of the append",
         "written",
-        "32, INVALID_TIMESTAMP (-1, UNKNOWN_SERVER_ERROR, before version 3)",
+        "32, INVALID_TIMESTAMP (-1, UNKNOWN_SERVER_ERROR, before version 3; with acks 0, the "
+        "connection ends)",
         "The cluster says so: since Kafka 4.0, an hour is the limit.",
         lambda asked, place: (
             asked.api is ApiKey.Produce
             and "odd: " in repr(asked.body)
-            and place.around[1].get("error_code") in (32, -1)
+            and (
+                place.around[1].get("error_code") in (32, -1)
+                or (asked.is_unanswered and place.ours == ENDED)
+            )
         ),
         keeps_step=False,
     ),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.access.jwks import Jwks, JwksError, SignatureError, UnknownKeyError
+from downconvert.access.jwks import KEYS_MAX, Jwks, JwksError, SignatureError, UnknownKeyError
 from downconvert.access.jwks import header_of as header
 from tests.tokens import ALGORITHMS, document, jwk, token
 
@@ -111,3 +111,10 @@ def test_keys_of_no_use_do_not_count() -> None:
 def test_other_documents_than_a_jwks_are_errors(data: bytes, words: str) -> None:
     with pytest.raises(JwksError, match=words):
         Jwks.parse(data)
+
+
+def test_a_document_has_so_many_keys_and_no_more() -> None:
+    of_no_use = [{"kty": "oct"}] * (KEYS_MAX - 1)
+    assert Jwks.parse(document(jwk("p256"), *of_no_use)).keys
+    with pytest.raises(JwksError, match=f"more than {KEYS_MAX} keys"):
+        Jwks.parse(document(jwk("p256"), *of_no_use, {"kty": "oct"}))

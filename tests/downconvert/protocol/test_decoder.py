@@ -155,6 +155,13 @@ def test_unknown_tags_are_passed_over() -> None:
     assert (message.client_software_name, message.client_software_version) == ("a", "b")
 
 
+@pytest.mark.parametrize("byte", [0, 1, 2, 0x80, 0xFF])
+def test_any_byte_but_zero_is_true(byte: int) -> None:
+    """As in Kafka."""
+    message = decode("MetadataRequest", 4, memoryview(b"\xff\xff\xff\xff" + bytes([byte])))
+    assert message.allow_auto_topic_creation is (byte != 0)
+
+
 def test_strings_that_are_no_utf8_are_refused() -> None:
     with pytest.raises(BadRequestError, match="no UTF-8"):
         decode("ApiVersionsRequest", 3, memoryview(b"\x02\xff\x02b\x00"))

@@ -1,5 +1,6 @@
 """The state of a log that was cut at one of its ends, before and after it is opened again."""
 
+import sys
 from contextlib import suppress
 from errno import EIO
 from pathlib import Path
@@ -284,6 +285,22 @@ def test_a_log_is_offline_if_a_segment_cannot_be_removed_from_its_end(
     log.close()
     with opened(path) as log:
         assert offsets(log.records()) == [*range(9)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_files_that_are_removed_from_the_end_of_a_log_are_closed(
+    path: Path, restarts: bool
+) -> None:
+    """Else their space would be taken until the process ends."""
+    log = opened(path, 9)
+    if restarts:
+        log.writer.truncate_fully_and_start_at(20)
+    else:
+        log.writer.truncate_to(1)
+    links = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert [one for one in links if one.startswith(str(path)) and one.endswith("(deleted)")] == []
+    log.close()
 
 
 @pytest.mark.parametrize(("cut_at", "expected"), [(7, 7), (3, 3), (9, 8), (None, 0)])

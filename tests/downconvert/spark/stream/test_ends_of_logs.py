@@ -56,6 +56,19 @@ def test_a_stream_reads_a_segment_up_to_a_last_batch_with_a_wrong_offset(
         source.latestOffset(end)
 
 
+def test_a_stream_that_does_not_end_waits_at_damage_which_a_copy_may_mend(tmp_path: Path) -> None:
+    """As a batch that is only half copied yet."""
+    batches = [batch(offset, leader_epoch=0) for offset in range(4)]
+    broken = bytes(61) + batches[2][61:]
+    partition(tmp_path, b"".join((*batches[:2], broken, batches[3])), "a-0")
+    source = stream(tmp_path)
+    end = source.latestOffset({"a": {"0": 0}})
+    assert read(source, {"a": {"0": 0}}, end) == ["a-0:0", "a-0:1"]
+    assert source.latestOffset(end) == end
+    partition(tmp_path, b"".join(batches), "a-0")
+    assert read(source, end, source.latestOffset(end)) == ["a-0:2", "a-0:3"]
+
+
 @pytest.mark.parametrize(("deleted", "end"), [(0, 6), (5, 6), (8, 8)])
 def test_a_log_ends_no_earlier_than_what_a_request_has_deleted(
     tmp_path: Path, deleted: int, end: int

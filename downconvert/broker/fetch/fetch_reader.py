@@ -265,7 +265,13 @@ class FetchReader:
                 is_follower=request.is_follower,
                 is_committed=request.is_committed,
             )
-        may_convert = topic.may_convert
+        return self._converted(asked, topic, partition, up_to, limits)
+
+    def _converted(
+        self, asked: Asked, topic: Topic, partition: Partition, up_to: int, limits: ReadLimits
+    ) -> Contribution | Reading:
+        """The records for a client that cannot read all formats, or not all codecs."""
+        request, magic, may_convert = self._request, self._request.magic, topic.may_convert
         broker, exchange = self._broker, self._exchange
         config, client, cache = broker.config, exchange.client, broker.conversion_cache
         reader = Reader(broker.planning_slots, client.id, exchange.wake, cache)
@@ -286,7 +292,8 @@ class FetchReader:
         if not may_convert and not request.is_follower:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = broker.chunk_budget.small
-        if asked.offset < up_to and max_bytes > SMALL_SIZE_MAX:  # else it needs no large chunks
+        # A small range needs no large chunks.
+        if asked.offset < up_to and limits.max_bytes > SMALL_SIZE_MAX:
             exchange.holds_turns = True
             policy = broker.chunk_budget.policy_for(client.id)
         policy = broker.policies.policy_for(policy, topic.name, names)

@@ -173,16 +173,14 @@ def _scanned(
     indexed_at = position or NONE  # an index entry leads there and confirms the batch's offset
     while position < records.size and after < end:
         try:
-            header = next(records.slice(position, records.size - position).batches(), None)
-            if header is None:
-                raise CorruptRecordsError(TRUNCATED, position)
-            header = header._replace(position=position)
+            header = _batch_at(records, position)
             if header.last_offset >= at:
                 verify_checksum(records, header)
             following = header_at(records, position + header.size)
             limit = limit_of(header, following, file.offset_max)
-            is_beyond = goes_beyond(header, after, limit)
-            if position != indexed_at and (is_beyond or header.base_offset < after):
+            if position != indexed_at and (
+                header.base_offset < after or goes_beyond(header, after, limit)
+            ):
                 raise CorruptRecordsError(NOT_RISING, position)
         except CorruptRecordsError:
             if at < after:
@@ -224,6 +222,14 @@ def _scanned(
         until = min(end, cleaned_until(file, after))
         if at < until:
             yield Stretch(at, until, State.COMPACTED, NONE, file)
+
+
+def _batch_at(records: Records, position: int) -> BatchHeader:
+    """The header of the batch at a position. CorruptRecordsError: damaged or cut off."""
+    header = next(records.slice(position, records.size - position).batches(), None)
+    if header is None:
+        raise CorruptRecordsError(TRUNCATED, position)
+    return header._replace(position=position)
 
 
 def _after(found: OpenedSegment, position: int, after: int, offset_max: int) -> BatchHeader | None:

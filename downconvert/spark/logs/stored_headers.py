@@ -115,6 +115,13 @@ def last_batch(file: SegmentFile, known: BatchHeader | None = None) -> LastBatch
     return LastBatch(found, is_damaged or is_cut)
 
 
+def end_of_batches(file: SegmentFile) -> int:
+    """The offset after the last complete batch before the next segment's offsets, or before
+    damage. Without a batch: the segment's base offset. FileNotFoundError, StoreError."""
+    header = last_batch(file).header if file.size else None
+    return file.base_offset if header is None else header.last_offset + 1
+
+
 @contextmanager
 def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[tuple[Records, int]]:
     """The bytes from a known batch on, or from a batch shortly before the end of the segment; and

@@ -26,7 +26,7 @@ from downconvert.spark.logs.completeness import (
     whole_split,
 )
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.stored_headers import last_batch, records_near
+from downconvert.spark.logs.stored_headers import end_of_batches, records_near
 
 
 class Gap(NamedTuple):
@@ -70,8 +70,7 @@ def end_of(file: SegmentFile) -> int:
     missing before a batch do not matter: a cleaner has removed them. FileNotFoundError,
     StoreError."""
     whole = replace(file, next_offset=file.offset_max)  # a clipped one goes on
-    header = last_batch(whole).header if file.size else None
-    after = file.base_offset if header is None else header.last_offset + 1
+    after = end_of_batches(whole)
     if file.size and after < file.next_offset:
         # Batches may follow damage, or a batch whose size is wrong. The task that reads there
         # reports it.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import last_batch
+from downconvert.spark.logs.stored_headers import end_of_batches
 from downconvert.spark.stores.stores import below, is_stored, readable, remove, shown, write
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.segments.segment import Segment
@@ -60,8 +60,7 @@ def convert_stored(task: Task, log: PartitionLog, *, attempt: str) -> Entry:
 def _end_of(log: PartitionLog, segment: Segment) -> int:
     """The end offset of a segment whose log was not copied to this machine."""
     file = next(file for file in log.segments if file.base_offset == segment.base_offset)
-    header = last_batch(file).header if file.size else None
-    return file.base_offset if header is None else header.last_offset + 1
+    return end_of_batches(file)
 
 
 def _write(made: Path, task: Task, log_uri: str) -> None:

@@ -15,7 +15,7 @@ from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.completeness import behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
-from downconvert.spark.logs.stored_headers import last_batch
+from downconvert.spark.logs.stored_headers import end_of_batches
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
@@ -151,8 +151,7 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
     else:
         if not last.blobs:  # reads the current size
             last = replace(last, size=last.open().size)
-        header = last_batch(last).header if last.size else None
-        end = last.base_offset if header is None else header.last_offset + 1
+        end = end_of_batches(last)
         is_sound = not is_damaged_after(last, max(log.start_offset, end))
         if not is_sound:  # more of the log may follow the damage, and other copies may fill it
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end

@@ -215,6 +215,18 @@ def test_a_damaged_marker_is_reported_also_between_compressed_batches(
     assert (gap["startOffset"], gap["endOffset"]) == (3, 4)
 
 
+def committed(path: Path) -> tuple[list[int], int]:
+    """The offsets of committed records, and the Python calls that reading them takes."""
+    source = reader(path, isolation="read_committed", columns="offset")
+    (task,) = source.partitions()
+    found: list[int] = []
+
+    def read_all() -> None:
+        found.extend(at for one in source.read(task) for at in one.column(0).to_pylist())
+
+    return found, python_calls(read_all)
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_batches_after_the_last_aborted_transaction_cost_no_python_each(
     tmp_path: Path, codec: Codec
@@ -227,14 +239,8 @@ def test_batches_after_the_last_aborted_transaction_cost_no_python_each(
         later = b"".join(batch(at, producer_id=8, **of) for at in range(3, count))
         commit = build_marker(ControlRecordType.COMMIT, offset=count, timestamp=0, producer_id=8)
         partition(tmp_path / name, begin + later + commit)
-        source = reader(tmp_path / name, isolation="read_committed", columns="offset")
-        (task,) = source.partitions()
-        found: list[int] = []
-
-        def read_all(source: Any = source, task: Any = task, found: list[int] = found) -> None:
-            found += [at for one in source.read(task) for at in one.column(0).to_pylist()]
-
-        calls.append(python_calls(read_all))
+        found, count_of_calls = committed(tmp_path / name)
+        calls.append(count_of_calls)
         assert found == list(range(3, count))
     assert calls[1] - calls[0] < 50
 
@@ -254,14 +260,8 @@ def test_a_batch_before_the_last_aborted_transaction_costs_few_calls(
         abort = ControlRecordType.ABORT
         data += build_marker(abort, offset=count + 2, timestamp=0, producer_id=7)
         partition(tmp_path / name, data)
-        source = reader(tmp_path / name, isolation="read_committed", columns="offset")
-        (task,) = source.partitions()
-        found: list[int] = []
-
-        def read_all(source: Any = source, task: Any = task, found: list[int] = found) -> None:
-            found += [at for one in source.read(task) for at in one.column(0).to_pylist()]
-
-        calls.append(python_calls(read_all))
+        found, count_of_calls = committed(tmp_path / name)
+        calls.append(count_of_calls)
         assert found == ([] if is_aborted else list(range(count)))
     assert calls[1] - calls[0] < 100 * 12
 

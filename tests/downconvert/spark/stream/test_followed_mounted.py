@@ -98,6 +98,18 @@ def test_packed_logs_in_a_directory_are_followed(tmp_path: Path, kind: str) -> N
     source.stop()
 
 
+def in_batches(source: Any, max_bytes: int, count: int) -> tuple[Any, list[str]]:
+    """Where a stream is after at most so many micro-batches, and what it has read."""
+    place, found = source.initialOffset(), list[str]()
+    for _ in range(count):
+        after = source.latestOffset(place, Limit(max_bytes=max_bytes))
+        if after == place:
+            break
+        found += read(source, place, after)
+        place = after
+    return place, found
+
+
 @pytest.mark.parametrize("is_gzipped", [False, True])
 def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool) -> None:
     data = batch(10, 11, size=400) + batch(0, 1, size=400) + batch(12, 13, size=400)
@@ -107,13 +119,7 @@ def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool)
         path.unlink()
     logs = packed(tmp_path / "logs") if is_gzipped else tmp_path / "logs"
     source = stream(logs, verifyCrc="false")
-    place, found = source.initialOffset(), []
-    for _ in range(20):
-        after = source.latestOffset(place, Limit(max_bytes=500))  # type: ignore[arg-type]
-        if after == place:
-            break
-        found += read(source, place, after)
-        place = after
+    place, found = in_batches(source, max_bytes=500, count=20)
     assert place == {"a": {"0": 14}}
     assert sorted(set(found)) == sorted(f"a-0:{offset}" for offset in (0, 1, 10, 11, 12, 13))
 
@@ -140,13 +146,7 @@ def test_damage_does_not_hold_up_a_stream_with_a_limit(
         log.unlink()
     path = packed(tmp_path / "a-0") if is_gzipped else tmp_path / "a-0"
     source = stream(path, mode="DROPMALFORMED", gapTimeoutMs=0)
-    place, found = source.initialOffset(), list[str]()
-    for _ in range(40):
-        after = source.latestOffset(place, Limit(max_bytes=700))  # type: ignore[arg-type]
-        if after == place:
-            break
-        found += read(source, place, after)
-        place = after
+    place, found = in_batches(source, max_bytes=700, count=40)
     assert place == {"a": {"0": 62}}
     assert len(set(found)) == len(found)
     assert {f"a-0:{offset}" for offset in (*range(14), 60, 61)} <= set(found)

@@ -105,7 +105,10 @@ def responses_for(
 
 
 def refusal(error: Exception) -> ApiError:
-    """The error for a client. Errors other than ApiError come from the disk."""
+    """The error for a client. Errors other than ApiError come from the disk.
+
+    It has no traceback. Otherwise a function that keeps it would be referred to by it, and the
+    request would take memory until the next collection of garbage."""
     if isinstance(error, ApiError):
-        return error
+        return error.with_traceback(None)
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

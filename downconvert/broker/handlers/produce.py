@@ -257,7 +257,7 @@ def _received(one: Message) -> Received:
     try:
         headers.extend(read_headers(records))
     except CorruptRecordsError as error:
-        damage = error
+        damage = error.with_traceback(None)  # which refers to this function
     return records, headers, damage
 
 

@@ -1,8 +1,10 @@
 """Some thousands of requests that nobody should send; bench/fuzz_requests.py sends millions."""
 
+import gc
 import logging
 import random
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -49,6 +51,25 @@ def test_damaged_requests_of_users_show_them_nothing_of_others(tmp_path: Path) -
             attempt_as_somebody(broker, SEED, number, number / 100) for number in range(MUTANTS)
         }
     assert {"answered", "BadRequestError", "FailedLoginError", "hangs up", "waits"} <= seen
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_no_request_takes_memory_until_garbage_is_collected(tmp_path: Path, writable: bool) -> None:
+    """An error that is kept by a function that it refers to also keeps the function's request."""
+    gc.collect()
+    gc.disable()
+    try:
+        with hostile_broker(tmp_path, writable=writable) as broker:
+            for number in range(MUTANTS):
+                attempt(broker, SEED, number, number / 100)
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+        kept = [one.f_code.co_qualname for one in gc.garbage if isinstance(one, FrameType)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not kept
 
 
 def test_a_server_continues_to_serve_others(

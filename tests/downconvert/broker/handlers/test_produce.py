@@ -1,5 +1,6 @@
 """Produce: what is answered, at every version, and what is in the log afterwards."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ from downconvert.storage.config import LogConfig
 from records import Codec, Record, TimestampType, build
 from records.formats import V0, V1, V2
 from tests.damage import mutated
-from tests.downconvert.broker.asking import ask, begin, frame
+from tests.downconvert.broker.asking import ask, begin, frame, someone
 from tests.downconvert.broker.producing import (
     NOW,
     batch,
@@ -355,3 +356,19 @@ def test_records_to_rewrite_are_noticed_behind_others(broker: Broker, first: byt
     there = request(broker, first, batch(), topic="rewritten")
     assert broker.takes_long(memoryview(frame(ApiKey.Produce, 9, there)))
     assert not broker.takes_long(memoryview(frame(ApiKey.Produce, 9, request(broker, first))))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_damaged_request_takes_no_memory_after_its_response(broker: Broker, version: int) -> None:
+    random, good = Random(version), batch(magic=magic_of(version))
+    gc.disable()
+    try:
+        for _ in range(50):
+            body = request(broker, mutated(good, random))
+            data = bytearray(frame(ApiKey.Produce, version, body))
+            exchange = broker.handle(someone(), memoryview(data), NOW)
+            assert exchange.is_done
+            del exchange
+            data.clear()  # BufferError: something refers to it
+    finally:
+        gc.enable()

@@ -189,4 +189,8 @@ class FencedFile:
             raise self._fence.fence(self.path, error) from error
 
     def close(self) -> None:
-        self._file.close()
+        """A network file system may report only here that it could not write something."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._fence.fence(self.path, error) from error

@@ -109,9 +109,9 @@ class DiskFile:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)  # closes it even if it raises an error
 
 
 class Disk:

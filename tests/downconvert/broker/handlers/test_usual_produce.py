@@ -1,5 +1,6 @@
 """A usual produce is answered as by the handler that answers all others, and writes the same."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -7,8 +8,11 @@ from random import Random
 import pytest
 
 from downconvert.access.rights import Access
+from downconvert.broker import Broker, BrokerConfig
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.appending import prepare_ordinary
+from downconvert.storage import LogConfig, LogDir
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from records import Codec, backend
 from tests.damage import damaged, mutated
 from tests.downconvert.broker.asking import begin, frame, value
@@ -126,6 +130,35 @@ def test_nothing_is_appended_after_the_disk_has_failed(tmp_path: Path) -> None:
             partition = broker.topics["t"].partitions[0]
             partition.log.writer.files.fence(tmp_path, OSError(5, "failed"))
         assert not usual(both)
+
+
+@pytest.mark.parametrize("fault", ["write", "truncate", "sync", *range(12)])
+def test_records_are_appended_once_whatever_the_disk_does(fault: str | int, tmp_path: Path) -> None:
+    """`fault`: the operation that fails once, or the number of operations until the disk is full.
+    Each batch begins a segment."""
+    for name in ("usual", "other"):
+        (tmp_path / name).mkdir()
+    disks = [FaultyDisk(tmp_path / name) for name in ("usual", "other")]
+    config = LogConfig(segment_bytes=len(batch(20)) + 1, index_interval_bytes=0)
+    with ExitStack() as stack:
+        brokers = []
+        for disk in disks:
+            log_dir = LogDir.open(disk.root, writable=True, config=config, files=disk)
+            broker = Broker(stack.enter_context(log_dir), BrokerConfig(is_writable=True))
+            broker.topics.create("t", 1, {}, 0)
+            brokers.append(broker)
+        both = BothWays(*brokers)
+        producing = {"producer_id": 5, "producer_epoch": 0}
+        for number in range(9):
+            if number == 3:
+                for disk in disks:
+                    disk.fill_in(fault) if isinstance(fault, int) else disk.fail_next(fault)
+            data = batch(20, base_sequence=20 * number, **producing)
+            both.compare(frame(ApiKey.Produce, 7, request(data)), NOW)
+        for disk in disks:
+            disk.fill(is_full=False)
+        both.compare(frame(ApiKey.Produce, 7, request(batch(base_sequence=0))), NOW)
+        check_logs(tmp_path)
 
 
 def test_a_broker_that_does_not_lead_or_only_reads_refuses_as_before(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ flushed."""
 
 import logging
 import os
-from errno import EIO
+from errno import EDQUOT, EIO
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -157,27 +157,34 @@ class LateFile(DiskFile):
             raise DiskFullError(str(self.path))
         super().write_at(data, position)
 
+    def close(self) -> None:
+        is_open = self.fileno() >= 0
+        super().close()
+        if self.refused == "close" and is_open:
+            raise OSError(EDQUOT, "Disk quota exceeded", str(self.path))
+
 
 class LateDisk(UnsyncedDisk):
     def open(self, path: Path) -> WritableFile:
         return LateFile(path)
 
 
-@pytest.mark.parametrize("refused", ["sync", "truncate"])
+@pytest.mark.parametrize("refused", ["sync", "truncate", "close"])
 def test_a_full_disk_that_loses_data_goes_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    """A sync that finds no room may have dropped what it was to write. A truncation that finds none
-    leaves what it was to take back."""
+    """A sync that finds no room may have dropped what it was to write, and so may a close. A
+    truncation that finds none leaves what it was to take back."""
     with LogDir.open(tmp_path, writable=True, files=LateDisk()) as log_dir:
         log = log_dir.logs.create(ONE)
         log.writer.append(batch(0))
         monkeypatch.setattr(LateFile, "refused", refused)
-        change = log.writer.flush if refused == "sync" else partial(log.writer.append, batch(1))
+        append = partial(log.writer.append, batch(1))
+        change = {"sync": log.writer.flush, "close": log.writer.release}.get(refused, append)
         with pytest.raises(LogDirOfflineError):
             change()
         monkeypatch.setattr(LateFile, "refused", "")
-        for change in (log.writer.flush, partial(log.writer.append, batch(1))):
+        for change in (log.writer.flush, append):
             with pytest.raises(LogDirOfflineError):
                 change()
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()

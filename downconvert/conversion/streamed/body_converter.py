@@ -188,7 +188,8 @@ class BodyConverter:
         records, _, last_offset, max_timestamp = transcoder.wrapper
         if not records:
             return 0
-        made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
+        is_append_time = transcoder.append_time is not None
+        made = wrapper.close(last_offset, max_timestamp, is_append_time=is_append_time)
         transcoder.start_wrapper()
         self._output.temporary_bytes += MESSAGE_OVERHEAD[made[MAGIC_AT]]
         return self._output.emit_wrappers(made)

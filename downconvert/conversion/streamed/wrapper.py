@@ -63,8 +63,8 @@ class Wrapper:
         """Compressed bytes held. An encoder may hold more, until the wrapper is finished."""
         return len(self._data)
 
-    def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes:
-        """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
+    def close(self, last_offset: int, timestamp: int, *, is_append_time: bool) -> bytes:
+        """The whole entry. `timestamp` is the largest inside: the append time, under
         LogAppendTime."""
         self.finish()
         data: Buffer = self._data
@@ -72,9 +72,8 @@ class Wrapper:
             waiting = self._buffer[: self.waiting]
             data = compress(self._codec, waiting, magic=self._magic, compression_level=self._level)
         attributes = int(self._codec)
-        if self._magic == V1 and append_time is not None:
+        if self._magic == V1 and is_append_time:
             attributes |= LOG_APPEND_TIME
-            timestamp = append_time
         return build_wrapper(
             data, magic=self._magic, offset=last_offset, attributes=attributes, timestamp=timestamp
         )

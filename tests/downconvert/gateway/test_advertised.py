@@ -93,9 +93,9 @@ def test_settings_by_which_no_broker_is_found_are_an_error(
         build({"bootstrap": "a:1", **settings}, {})
 
 
-def test_names_of_the_gateway_are_settings_in_any_case() -> None:
-    """A client's name is compared in lower case."""
-    names = ["Kafka.Example.org", "old.example.org"]
+def test_names_of_the_gateway_are_settings_in_any_case_and_with_a_dot_at_the_end() -> None:
+    """A client's name is compared in lower case and without the dot."""
+    names = ["Kafka.Example.org", "old.example.org."]
     shared = {"advertise": "b-{id}.example.org:1", "tls_cert": "c", "tls_key": "k"}
     config = build({"bootstrap": "a:1", "server_names": names, **shared}, {})
     assert config.server_names == ("kafka.example.org", "old.example.org")

@@ -222,7 +222,7 @@ def committed(path: Path) -> tuple[list[int], int]:
     found: list[int] = []
 
     def read_all() -> None:
-        found.extend(at for one in source.read(task) for at in one.column(0).to_pylist())
+        found.extend([at for one in source.read(task) for at in one.column(0).to_pylist()])
 
     return found, python_calls(read_all)
 

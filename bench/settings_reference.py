@@ -7,6 +7,7 @@ output of this."""
 
 import inspect
 import re
+import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -48,8 +49,7 @@ TOPIC: Final = """
 ## Topics
 
 Settings of a topic have Kafka's names, defaults and limits. `CreateTopics`, `AlterConfigs` and
-`downconvert serve --topic-config TOPIC:NAME=VALUE` set them. A setting without an entry under
-"effect" is kept and shown, and has no effect.
+`downconvert serve --topic-config TOPIC:NAME=VALUE` set them.
 """
 POLICY: Final = """
 ## Conversion policy
@@ -103,8 +103,11 @@ def _topics() -> Iterator[str]:
     yield "| name | default | effect |"
     yield "|---|---|---|"
     for name, setting in SETTINGS.items():
-        default = f"`{setting.default}`" if setting.default else ""
-        yield f"| `{name}` | {default} | {TOPICS.get(name, '')} |"
+        if name in TOPICS:
+            yield f"| `{name}` | `{setting.default}` | {TOPICS[name]} |"
+    kept = ", ".join(f"`{name}`" for name in SETTINGS if name not in TOPICS)
+    yield ""
+    yield textwrap.fill(f"Kept and shown, without effect: {kept}.", 100, break_on_hyphens=False)
 
 
 def _policy() -> Iterator[str]:

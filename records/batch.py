@@ -135,10 +135,17 @@ class BatchHeader(NamedTuple):
                 codec,
             )
             return tuple.__new__(cls, fields)  # as `cls(*fields)`, without a call in between
+        return cls._parse_message(buffer, at, position, origin, magic, size)
+
+    @classmethod
+    def _parse_message(
+        cls, buffer: Buffer, at: int, position: int, origin: int, magic: int, size: int
+    ) -> Self:
+        """Reads the head of a v0 or v1 message, as `parse` does."""
         if size < MESSAGE_OVERHEAD[magic]:
             raise CorruptRecordsError("message is smaller than its header", origin + position)
         head = MESSAGE_HEAD[magic]
-        if left < head.size:
+        if len(buffer) - at < head.size:
             raise ValueError("the head of the message is not whole in the buffer")
         offset, _, crc, _, attributes, *timestamps = head.unpack_from(buffer, at)
         timestamp = timestamps[0] if timestamps else NO_TIMESTAMP

@@ -97,8 +97,8 @@ def convert(
         )
     if torn:
         raise CommandError(
-            f"{source}: torn: the last {torn} bytes, from byte {stats.bytes_in} on, are no "
-            f"whole batch; {done} from before it are in {target}"
+            f"{source}: torn: the last {torn} bytes, from byte {stats.bytes_in} on, are not "
+            f"a whole batch; {done} from before it are in {target}"
         )
     seconds = format_seconds(perf_counter() - started)
     click.echo(f"{target}: {done} from {format_size(log.size)}, in {seconds}", err=True)

@@ -103,7 +103,7 @@ def _lines(
         return
     if end < log.size:
         problems.append(
-            f"torn: the last {log.size - end} bytes, from byte {end} on, are no whole batch"
+            f"torn: the last {log.size - end} bytes, from byte {end} on, are not a whole batch"
         )
 
 

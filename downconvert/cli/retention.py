@@ -55,7 +55,7 @@ def retention(
     downconvert retention --retention-bytes 1000000000 --topic 'logs-*' /var/kafka
     """
     if retention_ms < 0 and retention_bytes < 0:
-        raise click.UsageError("say one of --retention-ms and --retention-bytes, or both")
+        raise click.UsageError("give --retention-ms, --retention-bytes or both")
     config = LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes)
     now = int(time.time() * 1000)
     with stopped_logs(directory, topics, config, writable=not dry_run) as logs, progress() as step:

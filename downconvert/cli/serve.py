@@ -210,7 +210,7 @@ def serve(config: Path | None, directory: Path, check: bool, **options: Any) -> 
             "--follow is for a directory that another broker writes to: leave --writable out"
         )
     if options["auto_create_topics"] and not options["writable"]:
-        raise CommandError("--auto-create-topics makes topics: say --writable, too")
+        raise CommandError("--auto-create-topics creates topics: it needs --writable")
     context = click.get_current_context()
 
     def read_again() -> ConfigFile:

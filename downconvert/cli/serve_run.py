@@ -87,7 +87,7 @@ def _opened(directory: Path, *, writable: bool) -> LogDir:
         return LogDir.open(directory, writable=writable)
     except LogInUseError as error:
         raise CommandError(
-            f"{error}; to read what it writes, say --follow and leave --writable out"
+            f"{error}; to read what it writes, use --follow and leave --writable out"
         ) from None
 
 

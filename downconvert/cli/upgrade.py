@@ -49,7 +49,7 @@ def upgrade(
     downconvert upgrade --in-place /var/kafka/topic-0
     """
     if sum((target is not None, in_place, dry_run)) != 1:
-        raise click.UsageError("say one of OUT, --in-place and --dry-run")
+        raise click.UsageError("give one of OUT, --in-place and --dry-run")
     if target is not None and not target.absolute().parent.is_dir():
         raise CommandError(f"{target}: there is no directory {target.parent} to write it to")
     need_directory(source)

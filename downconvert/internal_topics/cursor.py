@@ -45,7 +45,7 @@ class Cursor:
         try:
             return str(self.data[start : start + size], "utf-8")
         except UnicodeDecodeError as error:
-            raise self.error(f"{what} at {start} is no UTF-8: {error.reason}") from None
+            raise self.error(f"{what} at {start} is not UTF-8: {error.reason}") from None
 
     def uvarint(self) -> int:
         """An unsigned variable-length number of at most 32 bits."""

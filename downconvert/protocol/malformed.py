@@ -12,7 +12,7 @@ def too_few(size: int, end: int, at: int) -> BadRequestError:
 
 
 def no_utf8(name: str, at: int, error: UnicodeDecodeError) -> BadRequestError:
-    return BadRequestError(f"{name} at {at} is no UTF-8: {error.reason}")
+    return BadRequestError(f"{name} at {at} is not UTF-8: {error.reason}")
 
 
 def bad_length(name: str, at: int, length: int) -> BadRequestError:

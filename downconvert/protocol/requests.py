@@ -106,7 +106,7 @@ def _replaced(client_id: memoryview) -> str:
     response could hold it."""
     text = client_id.tobytes().decode(errors="replace")
     if len(text.encode()) > TEXT_MAX:
-        raise BadRequestError("client_id is no UTF-8, and too long")
+        raise BadRequestError("client_id is not UTF-8, and too long")
     return text
 
 

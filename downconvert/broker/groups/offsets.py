@@ -265,16 +265,16 @@ class Offsets:
             named = ", ".join(map(str, missing[:SHOWN_MAX]))
             more = "" if len(missing) <= SHOWN_MAX else f" and {len(missing) - SHOWN_MAX} more"
             LOG.warning(
-                "%s: of %d partitions these are missing: %s%s; their groups begin without offsets",
+                "%s: partitions %s%s are missing (of %d); their groups begin without offsets",
                 OFFSETS_TOPIC,
-                count,
                 named,
                 more,
+                count,
             )
         strays = sum(partition_of(group, count) != index for group, index in found_in.items())
         if strays:
             LOG.warning(
-                "%s: %d of %d groups are not in the partition that they have among %d; "
+                "%s: %d of %d groups belong to other partitions if there are %d; "
                 "set the number of the cluster (--offsets-partitions)",
                 OFFSETS_TOPIC,
                 strays,

@@ -69,7 +69,9 @@ class Incoming:
                 return None
             size = int.from_bytes(self._buffer, signed=True)
             if not 0 < size <= self.size_max:
-                raise BadRequestError(f"a request of {size:,} bytes: at most {self.size_max:,}")
+                raise BadRequestError(
+                    f"a request of {size:,} bytes; the limit is {self.size_max:,}"
+                )
             self._size, self._filled = size, 0
             self._buffer = bytearray(min(size, FREE_SIZE))
             return None

@@ -222,4 +222,4 @@ class NetworkThread:
             try:
                 on_tick(now)
             except Exception:
-                LOG.exception("a defect in the work of every second")
+                LOG.exception("a defect in the work that is done each second")

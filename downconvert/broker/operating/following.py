@@ -40,7 +40,7 @@ class Following:
             if not self._beyond:
                 self._read_high_watermarks()
         except (OSError, StorageError) as error:
-            LOG.warning("the directory cannot be looked at: %s", error)
+            LOG.warning("the directory cannot be read: %s", error)
         ends = {}
         for partition in broker.topics.partitions():
             name = (partition.name.topic, partition.name.partition)

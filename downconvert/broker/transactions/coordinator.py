@@ -154,7 +154,7 @@ class Transactions:
             one = self._new(transactional_id, timeout_ms)
         self._check_expected(one, expected)
         if one.state is State.ONGOING:
-            LOG.info("transactional id %s: a new producer aborts the last one's", _short(one))
+            LOG.info("transactional id %s: a new producer aborts the old one's", _short(one))
             self._abort(one, Outcome.FENCED, now)
             expected = None
         with self.lock:
@@ -228,7 +228,11 @@ class Transactions:
                 try:
                     self._abort(one, Outcome.TIMED_OUT, now)
                 except ApiError as error:
-                    LOG.warning("%s: it cannot be aborted yet: %s", _short(one), error.code.name)
+                    LOG.warning(
+                        "transactional id %s: its transaction cannot be aborted yet: %s",
+                        _short(one),
+                        error.code.name,
+                    )
 
     def expire(self, now: float) -> None:
         """Forgets transactional ids that have not been used for a long time."""
@@ -360,8 +364,7 @@ class Transactions:
         ongoing = sum(one.state is State.ONGOING for one in self._kept.values())
         if prepared or ongoing:
             LOG.info(
-                "transactions: of %d transactional ids %d had one open, and %d one that is being "
-                "completed now",
+                "%d transactional ids: %d have an open transaction, %d are being completed now",
                 len(self._kept),
                 ongoing,
                 prepared,

@@ -190,7 +190,7 @@ class Connection:
                 size = LENGTH.unpack_from(self._client.available)[0]
                 if not 0 < size <= limits.request_size:
                     raise BadRequestError(
-                        f"a request of {size} bytes: at most {limits.request_size}"
+                        f"a request of {size} bytes; the limit is {limits.request_size}"
                     )
                 self._client.consume(LENGTH.size)
                 await self._client.ensure(min(size, PREFIX_SIZE), limit)

@@ -245,7 +245,7 @@ class ServingLoop:
                 self._gateway.certificates.read_if_changed()
                 trimming.look(len(self._gateway.places), self._gateway.places.take_peak())
             except Exception:
-                LOG.exception("a defect in the work of every second")
+                LOG.exception("a defect in the work that is done each second")
 
     # --- connections
 

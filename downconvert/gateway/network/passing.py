@@ -246,7 +246,8 @@ class Passing:
             if not CORRELATION.size <= size <= RESPONSE_MAX:
                 self._fail(
                     BadRequestError(
-                        f"the cluster claims a response of {size} bytes: at most {RESPONSE_MAX}"
+                        f"the cluster claims a response of {size} bytes; "
+                        f"the limit is {RESPONSE_MAX}"
                     )
                 )
                 break

@@ -131,7 +131,7 @@ class Upstream:
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(
-                f"the cluster claims a response of {size} bytes: at most {RESPONSE_MAX}"
+                f"the cluster claims a response of {size} bytes; the limit is {RESPONSE_MAX}"
             )
         return int(size)
 

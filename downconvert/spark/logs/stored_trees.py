@@ -212,7 +212,9 @@ def _log(
         if plain in OF_PARTITION or _is_snapshot(found):
             sides.append((plain, blob))
         elif found is not None and found.state is State.SWAP and found.kind is Kind.LOG:
-            raise CorruptFileError("was copied amid a cleaning: copy it to a directory", blob.name)
+            raise CorruptFileError(
+                "was copied while a broker cleaned it: copy it to a directory", blob.name
+            )
         elif found is not None and found.state is State.LIVE and found.kind in SEGMENT_KINDS:
             grouped.setdefault(found.offset, {}).setdefault(found.kind, blob)
     bases = sorted(base for base, blobs in grouped.items() if Kind.LOG in blobs)

@@ -157,9 +157,7 @@ def _of_aiven(
     except (KeyError, TypeError, AttributeError, ValueError, *DAMAGE) as error:
         if isinstance(error, CorruptFileError | KeyFileError):
             raise
-        raise CorruptFileError(
-            f"is no manifest that can be read: {error}", manifest.name
-        ) from error
+        raise CorruptFileError(f"cannot be read as a manifest: {error}", manifest.name) from error
     file = SegmentFile(directory, base_offset, State.LIVE, log.size, OFFSET_MAX, tuple(blobs))
     return Remote(file, after)
 
@@ -194,7 +192,7 @@ def _chunks(index: Mapping[str, Any], is_compressed: bool, key: Key | None) -> C
         raise ValueError(f"{len(sizes)} chunks instead of {count}")
     added = 0 if key is None else SEAL_SIZE * len(sizes)
     if not is_compressed and sum(sizes) != total + added:
-        raise ValueError(f"chunks of {sum(sizes)} bytes for {total}")
+        raise ValueError(f"chunks of {sum(sizes)} bytes for a log of {total}")
     return Chunks(size, total, tuple(sizes), is_compressed, key)
 
 

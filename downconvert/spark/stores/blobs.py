@@ -119,7 +119,7 @@ def _inflated(name: str, raw: Blob) -> Iterator[bytes]:
     except EOFError as error:
         raise CorruptFileError("is gzipped, and ends too early", name) from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise CorruptFileError(f"is no gzip that can be read: {error}", name) from error
+        raise CorruptFileError(f"cannot be read as gzip: {error}", name) from error
 
 
 def inflated(blob: Blob) -> tuple[int, CorruptFileError | None]:

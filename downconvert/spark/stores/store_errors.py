@@ -58,8 +58,8 @@ def named_errors(name: str) -> Iterator[None]:
         words = " ".join(str(error).split())  # some texts have several lines
         if THROTTLED.search(words):
             raise ThrottledError(
-                f"{name}: the store is throttling (it was asked again, with pauses): run fewer "
-                "tasks at once (of S3, or set AWS_MAX_ATTEMPTS higher)"
+                f"{name}: the store is throttling, after retries too: run fewer tasks at once "
+                "(for S3, or set AWS_MAX_ATTEMPTS higher)"
             ) from error
         if FORBIDDEN.search(words):
             raise _forbidden(name) from error

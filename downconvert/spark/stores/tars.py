@@ -55,4 +55,4 @@ def members(blob: Blob) -> Iterator[tuple[tuple[str, ...], Blob]]:
             if any(reader.read(tar.offset, tarfile.BLOCKSIZE)):
                 raise CorruptFileError(f"has no member at byte {tar.offset}", blob.name)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
-        raise CorruptFileError(f"is no tar that can be read: {error}", blob.name) from error
+        raise CorruptFileError(f"cannot be read as a tar: {error}", blob.name) from error

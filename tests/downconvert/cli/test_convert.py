@@ -70,7 +70,7 @@ def test_good_records_before_a_torn_batch_are_written(
     ran = command("convert", torn, target, "--to-magic", 1)
     assert ran.code == 2
     output = one_line(ran.err)
-    assert f"{torn}: torn: the last 80 bytes, from byte {end} on, are no whole batch" in output
+    assert f"{torn}: torn: the last 80 bytes, from byte {end} on, are not a whole batch" in output
     assert "6 records converted" in output
     assert len(list(read(MemoryRecords(target.read_bytes())))) == 6
 

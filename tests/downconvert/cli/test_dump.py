@@ -153,7 +153,7 @@ def test_a_torn_tail_is_reported_after_all_good_batches(torn: Path, command: Com
     assert ran.out.count("\n| offset: ") == 6
     end = torn.stat().st_size - 80
     assert one_line(ran.err) == (
-        f"downconvert: {torn}: torn: the last 80 bytes, from byte {end} on, are no whole batch"
+        f"downconvert: {torn}: torn: the last 80 bytes, from byte {end} on, are not a whole batch"
     )
 
 

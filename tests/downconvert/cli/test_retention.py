@@ -48,4 +48,4 @@ def test_segments_are_removed_by_age_and_by_size(log_dir: Path, command: Command
 
 
 def test_a_limit_is_required(log_dir: Path, command: Command) -> None:
-    assert "say one of --retention-ms" in one_line(command("retention", log_dir / "clicks-0").err)
+    assert "give --retention-ms" in one_line(command("retention", log_dir / "clicks-0").err)

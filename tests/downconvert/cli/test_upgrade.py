@@ -61,7 +61,7 @@ def test_a_dry_run_writes_nothing(log_dir: Path, command: Command) -> None:
 def test_a_target_is_required(log_dir: Path, command: Command, options: list[str]) -> None:
     ran = command("upgrade", log_dir, *options)
     assert ran.code == 2
-    assert "say one of OUT, --in-place and --dry-run" in one_line(ran.err)
+    assert "give one of OUT, --in-place and --dry-run" in one_line(ran.err)
 
 
 def test_a_missing_directory_of_the_target_is_named(

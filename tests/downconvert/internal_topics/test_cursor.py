@@ -69,10 +69,10 @@ def test_a_text_is_utf_8() -> None:
     one = cursor(data, 1)
     assert (one.text(4), one.position) == ("äö", 5)
     with pytest.raises(
-        UnreadableRecordError, match=r"^a name at 2 is no UTF-8: invalid start byte"
+        UnreadableRecordError, match=r"^a name at 2 is not UTF-8: invalid start byte"
     ):
         cursor(data, 2).text(2, "a name")
-    with pytest.raises(UnreadableRecordError, match=r"^a string at 4 is no UTF-8: "):
+    with pytest.raises(UnreadableRecordError, match=r"^a string at 4 is not UTF-8: "):
         cursor(data, 4).text(2)
     with pytest.raises(UnreadableRecordError, match="2 bytes at 5: only 1 are left"):
         cursor(data, 5).text(2)

@@ -23,10 +23,10 @@ CLIENT = b"\5name\4v10"  # the first two fields of ApiVersions 3: the software's
             *("HeartbeatRequest", 0, GROUP + b"\0\0\0\1\0\x09ab"),
             "9 bytes at 11: only 2 are left",
         ),
-        ("HeartbeatRequest", 0, b"\0\4ab\xffd", "group_id at 2 is no UTF-8: invalid start byte"),
+        ("HeartbeatRequest", 0, b"\0\4ab\xffd", "group_id at 2 is not UTF-8: invalid start byte"),
         (
             *("HeartbeatRequest", 0, GROUP + b"\0\0\0\1\0\2a\xc3"),
-            "member_id at 11 is no UTF-8: unexpected end of data",
+            "member_id at 11 is not UTF-8: unexpected end of data",
         ),
         ("HeartbeatRequest", 0, b"\xff\xf9abc", "group_id before 2 has a length of -7"),
         (

@@ -33,8 +33,8 @@ def check_current(
         if entry is None or entry.status == "failed" or not _belonged_to(log, entry):
             continue
         raise JobError(
-            f"{entry.target} is of the segment {entry.source}, which is gone, but not the segments "
-            "before it: the log was cleaned, truncated or recreated since; remove the target's "
+            f"{entry.target} was made from {entry.source}, which is gone while earlier segments "
+            "are there: the log was cleaned, truncated or recreated since; remove the target's "
             f"{folder}, or name another target"
         )
 

@@ -196,8 +196,8 @@ def _check_unchanged(
     if changed:
         names = ", ".join(map(str, sorted(changed)))
         raise JobError(
-            f"{names}: a later leader has truncated them during the run, whose records were not "
-            "added; run it again"
+            f"{names}: a later leader has truncated them during the run, so it has added "
+            "nothing; run it again"
         )
 
 

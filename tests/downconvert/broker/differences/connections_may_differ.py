@@ -39,7 +39,7 @@ CONNECTIONS: Final = (
         "is read with U+FFFD in place of what is wrong",
         "the connection ends",
         "A name that two programs read differently could pass by a rule.",
-        lambda asked, place: "no UTF-8" in asked.envelope.error and place.ours == ENDED,
+        lambda asked, place: "is not UTF-8" in asked.envelope.error and place.ours == ENDED,
     ),
     MayDiffer(
         "Tagged fields that are not in order, or whose size is not theirs",

@@ -153,7 +153,7 @@ def test_the_largest_request_is_read_and_one_byte_more_is_refused(at_a_time: int
     for _ in range(2):
         assert read(client) == bytes(1000)
         client.incoming.release()
-    with pytest.raises(BadRequestError, match="a request of 1,001 bytes: at most 1,000"):
+    with pytest.raises(BadRequestError, match="a request of 1,001 bytes; the limit is 1,000"):
         connection(Bytes(framed(bytes(1001)), at_a_time), size_max=1000).read()
 
 

@@ -355,7 +355,7 @@ def test_work_of_every_second_is_done_once_a_second(
         assert one.broker.time_of_day.shift == 7.0
         assert one.thread.is_alive()
         lines = [record.getMessage() for record in caplog.records]
-    assert lines.count("a defect in the work of every second") == 2
+    assert lines.count("a defect in the work that is done each second") == 2
     assert "and 2 more, the last one: line 11" in lines
 
 

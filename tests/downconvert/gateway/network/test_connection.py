@@ -60,7 +60,7 @@ def test_a_request_of_exactly_the_largest_size_is_served(
         assert client.has_ended()
         wait_for(lambda: bool(ends(log)))
     assert (
-        f": a request of {size} bytes: at most {size - excess} [bad_request"
+        f": a request of {size} bytes; the limit is {size - excess} [bad_request"
         in ends(log)[0].getMessage()
     )
 
@@ -73,7 +73,7 @@ def test_a_request_without_a_byte_ends_the_connection_and_the_log_says_so(
         assert client.has_ended()
         wait_for(lambda: bool(ends(log)))
     assert (
-        ": a request of 0 bytes: at most 104857600 [bad_request after 0 "
+        ": a request of 0 bytes; the limit is 104857600 [bad_request after 0 "
         in ends(log)[0].getMessage()
     )
 

@@ -80,7 +80,7 @@ def test_work_of_every_second_goes_on_after_a_defect(
     with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
         monkeypatch.setattr(running.certificates, "read_if_changed", look)
         wait_for(lambda: len(looks) > 2)
-    assert "a defect in the work of every second" in caplog.text
+    assert "a defect in the work that is done each second" in caplog.text
 
 
 def test_the_cluster_is_asked_for_its_brokers_again_after_a_defect(

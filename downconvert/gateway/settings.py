@@ -133,7 +133,9 @@ def build(
         is_observing=value_of(bool, settings, "observe", False),
         advertised=_advertised(settings, "advertise"),
         advertised_without_name=_advertised(settings, "advertise_without_name"),
-        server_names=tuple(name.removesuffix(".").lower() for name in texts_of(settings, "server_names")),
+        server_names=tuple(
+            name.removesuffix(".").lower() for name in texts_of(settings, "server_names")
+        ),
         node_port_first=_node_port_first(settings),
         node_ports=_node_ports(settings),
         shares_ports=value_of(bool, settings, "share_ports", False),

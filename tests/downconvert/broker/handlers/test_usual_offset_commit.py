@@ -1,16 +1,18 @@
 """A usual commit is answered as by the handler that answers all others, and stores the same."""
 
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.damage import mutated, spliced
-from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.asking import begin, frame, response_of, value
 from tests.downconvert.broker.producing import NOW
 
-from .both_ways import both_ways, check_logs
+from .both_ways import BothWays, both_ways, check_logs
 
 VERSIONS = range(11)
 USUAL = range(2, 8)
@@ -70,6 +72,62 @@ def test_the_responses_and_the_offsets_are_the_same(seed: int, tmp_path: Path) -
         assert both.answered
         usual, other = (broker.groups.positions() for broker in both.brokers)
         assert sorted(usual) == sorted(other)
+        check_logs(tmp_path)
+
+
+def join(both: BothWays, member_id: str, instance_id: str | None, now: float) -> Message:
+    """A client joins the group at both brokers, which give it the same id. The response."""
+    body = Message(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=1_000,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=[Message(name="range", metadata=b"")],
+    )
+    exchanges = [begin(broker, ApiKey.JoinGroup, 5, body, now=now) for broker in both.brokers]
+    for broker in both.brokers:  # after the time for the others to join
+        broker.tick(now + 5)
+    first, second = map(response_of, exchanges)
+    assert first.member_id == second.member_id
+    return first
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_members_commit_as_before(seed: int, tmp_path: Path) -> None:
+    """In each state of the group, with wrong generations and ids, and once they have expired."""
+    random, now = Random(seed), NOW
+    with both_ways(tmp_path, "t") as both:
+        member_id, generation = "", -1
+        for _ in range(150):
+            now += random.choice((0.0, 1.0, 12.0))
+            for broker in both.brokers:
+                broker.tick(now)
+            instance_id = random.choice((None, None, "i"))
+            identity = Message(group_id="g", generation_id=generation, member_id=member_id)
+            match random.randrange(8):
+                case 0:
+                    response = join(both, random.choice(("", member_id)), instance_id, now)
+                    now += 5
+                    if not response.error_code:
+                        member_id, generation = response.member_id, response.generation_id
+                case 1:
+                    identity.assignments = [Message(member_id=member_id, assignment=b"")]
+                    both.compare(frame(ApiKey.SyncGroup, 2, identity), now)
+                case 2 if random.random() < 0.3:
+                    both.compare(frame(ApiKey.LeaveGroup, 0, identity), now)
+                case _:
+                    body = commit(("t", [partition(random.randrange(2))]), generation=generation)
+                    body.generation_id_or_member_epoch += random.choice((0, 0, 0, 1, -1))
+                    body.member_id = random.choice((member_id, member_id, "", "m"))
+                    body.group_instance_id = instance_id
+                    version = random.choice((*USUAL, *VERSIONS))
+                    both.compare(frame(ApiKey.OffsetCommit, version, body), now)
+        both.compare(frame(ApiKey.OffsetFetch, 2, Message(group_id="g", topics=None)), now)
+        metric = partial(value, both.brokers[0], "errors_total", api="OffsetCommit")
+        assert sum(metric(code=code.name) > 0 for code in ErrorCode) > 1
+        assert both.answered > 20
         check_logs(tmp_path)
 
 

@@ -15,10 +15,14 @@ from downconvert.broker.fetch.fetch_request import FetchRequest
 from downconvert.broker.operating.metrics import stats_of
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.storage import LogConfig
 from records import Codec
 from tests.damage import damaged
 from tests.downconvert.broker.asking import begin, sent, someone
 from tests.downconvert.broker.fetching import broker_of, fetched, records_of, request, whole_records
+from tests.downconvert.broker.producing import batch as produced
+from tests.downconvert.broker.producing import produce
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
 from .reading import markers, of
@@ -118,6 +122,45 @@ def test_a_fetch_gets_the_same_bytes_in_both_ways(
             assert both[0] == both[1], f"request {number} of seed {seed}: v{version} {body}"
     assert sum(usual) > 20
     assert usual.count(False) > 50
+
+
+def change(random: Random, broker: Broker) -> None:
+    """Changes the log or the topic, as clients and the broker itself do."""
+    if "events" not in broker.topics:
+        broker.topics.create("events", 1, {}, 0)
+    writer = of(broker).log.writer
+    match random.randrange(100):
+        case 0:
+            writer.delete_records(random.randint(writer.start_offset, writer.end_offset))
+        case 1:
+            writer.truncate_to(random.randint(writer.start_offset, writer.end_offset))
+        case 2:
+            writer.roll()
+        case 3:
+            enabled = {"message.downconversion.enable": random.choice(("true", "false"))}
+            broker.topics.configure("events", random.choice((enabled, {"compression.type": "lz4"})))
+        case 4:
+            broker.topics.delete("events")
+        case number if number > 30:
+            codec = random.choice((Codec.NONE, Codec.LZ4, Codec.ZSTD))
+            produce(broker, 7, produced(random.choice((1, 2, 20)), codec=codec), topic="events")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fetch_gets_the_same_bytes_after_each_change(
+    tmp_path: Path, seed: int, usual: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, config = Random(seed), LogConfig(segment_bytes=1500, index_interval_bytes=0)
+    with writable_broker(tmp_path, "other", log_config=config) as broker:
+        monkeypatch.setattr(broker.fetch_sessions, "create", lambda *_, **__: 7)
+        for number in range(400):
+            change(random, broker)
+            version, body = random.choice((*USUAL, *VERSIONS)), asked(random, broker)
+            if "events" in broker.topics:
+                body.topics[0].partitions[0].fetch_offset += of(broker).start_offset
+            both = responses(broker, version, body, someone(), monkeypatch)
+            assert both[0] == both[1], f"request {number} of seed {seed}: v{version} {body}"
+    assert sum(usual) > 10
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from downconvert.storage.names import (
 )
 
 from .checkpoints import leader_epochs
-from .completeness import behind_damage, is_damaged_after
+from .completeness import behind_damage, is_damaged_after, is_last
 from .replicas import Copy, topic_id_of
 from .segment_files import PartitionLog, SegmentFile, are_mounted
 from .staging import staged
@@ -149,7 +149,7 @@ def look(log: PartitionLog) -> Copy:
     last, damaged = None, None
     for file in reversed([file for file in log.segments if file.size]):
         last, is_damaged = last_batch(file)
-        damaged = file if is_damaged and damaged is None else damaged
+        damaged = file if is_damaged and is_last(file) else damaged
         if last is not None or (epochs and not log.is_mounted):
             break
     end = log.segments[-1].base_offset if log.segments else 0

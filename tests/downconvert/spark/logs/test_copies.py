@@ -57,6 +57,22 @@ def test_the_epoch_of_a_copy_is_the_latest_that_its_files_show(
     assert (found.end_offset, found.epoch) == (2, max(3, noted or 0))
 
 
+def test_damage_before_an_empty_last_segment_does_not_hide_where_a_copy_ends(
+    tmp_path: Path,
+) -> None:
+    """The copy that goes further is read, though the other one has noted a later epoch."""
+    batches = [batch(offset, leader_epoch=0) for offset in range(4)]
+    directory = tmp_path / "b1" / "old-0"
+    for broker in ("b1", "b2"):
+        (tmp_path / broker).mkdir()
+    segment(directory, 0, batches[0], bytes(61) + batches[1][61:])
+    segment(directory, 2)
+    (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 4\n")
+    assert not look(read_partition(OLD, str(directory))).is_damaged
+    segment(tmp_path / "b2" / "old-0", 0, *batches)
+    assert [row["offset"] for row in rows(tmp_path)] == [0, 1, 2, 3]
+
+
 def brokers(directory: Path, topics: int, partitions: int, lag: int = 0) -> None:
     """Three brokers' directories, each with a copy of each partition. `lag`: batches that the last
     broker does not have."""

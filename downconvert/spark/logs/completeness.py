@@ -143,6 +143,16 @@ def behind_damage(file: SegmentFile, end: int) -> Iterator[Stretch]:
     return (one for one in scan(file, end, OFFSET_MAX) if one.state is State.WHOLE)
 
 
+def last_readable(whole: Split, start: int) -> Stretch | None:
+    """The last readable offsets of a log from `start` on, where its last segment is damaged: behind
+    the damage or in another copy. None: there are none. `whole`: the whole last segment.
+
+    Errors as those of `scan`."""
+    pieces = [*behind_damage(whole.segment, start), *stretches_of_copies(whole, start, OFFSET_MAX)]
+    found = (one for one in pieces if one.state is State.WHOLE)
+    return max(found, key=lambda one: one.end, default=None)
+
+
 def scan(file: SegmentFile, start: int, end: int, *, is_copy: bool = False) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present.

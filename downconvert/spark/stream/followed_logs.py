@@ -14,7 +14,13 @@ from typing import NamedTuple, TypeVar
 
 from downconvert.spark.logs.boundaries import Boundaries, header_at
 from downconvert.spark.logs.checkpoints import leader_epochs
-from downconvert.spark.logs.completeness import Stretch, behind_damage, is_damaged_after, is_last
+from downconvert.spark.logs.completeness import (
+    Stretch,
+    is_damaged_after,
+    is_last,
+    last_readable,
+    whole_split,
+)
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of
@@ -186,13 +192,20 @@ class FollowedLog:
         return Tail(end)
 
     def _end_of(self, file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
-        """As `_tail_of`. A mounted log is read from its last known batch on."""
+        """The last batch of a segment before damage, and the last readable offsets behind it. A
+        mounted log is read from its last known batch on."""
         if file.blobs:
-            return self._cache.of(("tail", file), partial(_tail_of, file))
-        key = "last batch", file.path, file.inode
-        found = _tail_of(file, self._cache.of(key, lambda: None))
-        self._cache.put(key, found[0])
-        return found
+            header, is_damaged = self._cache.of(("last batch", file), partial(last_batch, file))
+        else:
+            key = "last batch", file.path, file.inode
+            header, is_damaged = last_batch(file, self._cache.of(key, lambda: None))
+            self._cache.put(key, header)
+        if not is_damaged or not is_last(file):
+            return header, None
+        start = file.base_offset if header is None else header.last_offset + 1
+        whole = whole_split(self._log, file)
+        make = partial(last_readable, whole, start)
+        return header, self._once([file, *whole.copies], ("behind", whole), make)
 
     def _committed(self, limit: int = OFFSET_MAX) -> Committed:
         log, limit = self._log, limit if limit < self.end_offset else OFFSET_MAX
@@ -218,19 +231,6 @@ class FollowedLog:
     def _noted_epochs(self) -> list[EpochEntry]:
         with staged(replace(self._log, segments=()), ()) as directory:
             return leader_epochs(directory)
-
-
-def _tail_of(
-    file: SegmentFile, known: BatchHeader | None = None
-) -> tuple[BatchHeader | None, Stretch | None]:
-    """The last batch of a segment before damage, and the last readable offsets behind it. `known`:
-    the last batch at an earlier call."""
-    header, is_damaged = last_batch(file, known)
-    if not is_damaged or not is_last(file):
-        return header, None
-    start = file.base_offset if header is None else header.last_offset + 1
-    behind = list(behind_damage(file, start))
-    return header, behind[-1] if behind else None
 
 
 def _key(file: SegmentFile, offset: int) -> Hashable:

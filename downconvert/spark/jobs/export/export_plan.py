@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.completeness import behind_damage, is_damaged_after
+from downconvert.spark.logs.completeness import (
+    is_damaged_after,
+    last_readable,
+    whole_split,
+)
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
 from downconvert.spark.logs.stored_headers import end_of_batches
@@ -155,9 +159,8 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
         is_sound = not is_damaged_after(last, max(log.start_offset, end))
         if not is_sound:  # more of the log may follow the damage, and other copies may fill it
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
-            files = [last, *(other.segments[-1] for other in log.others)]
-            pieces = (one for file in files for one in behind_damage(file, base))
-            end = max((one.end for one in pieces), default=base)
+            found = last_readable(whole_split(log, last), base)
+            end = base if found is None else found.end
             is_sound = settings.skip_damaged or not is_damaged_after(last, end)
     end = max(log.start_offset, end)
     if settings.committed:

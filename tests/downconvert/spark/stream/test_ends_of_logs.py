@@ -56,6 +56,29 @@ def test_a_stream_reads_a_segment_up_to_a_last_batch_with_a_wrong_offset(
         source.latestOffset(end)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_stream_reads_from_another_copy_what_damage_at_the_end_of_the_leaders_hides(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """As a query does. It is not known where the leader's copy ended, so this may be a loss."""
+    batches = [batch(offset, leader_epoch=0) for offset in range(4)]
+    broken = bytes(61) + batches[2][61:]
+    leader = partition(tmp_path / "logs" / "b1", b"".join((*batches[:2], broken)), "a-0")
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 9\n")
+    partition(tmp_path / "logs" / "b2", b"".join(batches), "a-0")
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    source = stream(path)
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset({"a": {"0": 0}})
+    assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{offset}" for offset in range(4)]
+    with pytest.raises(DataLossError, match="a-0 is damaged after offset 4"):
+        source.latestOffset(end)
+    source = stream(path, failOnDataLoss=False)
+    source.prepareForTriggerAvailableNow()
+    with pytest.warns(RuntimeWarning, match="a-0 is damaged after offset 4"):
+        assert source.latestOffset(end) == end
+
+
 def test_a_stream_that_does_not_end_waits_at_damage_which_a_copy_may_mend(tmp_path: Path) -> None:
     """As a batch that is only half copied yet."""
     batches = [batch(offset, leader_epoch=0) for offset in range(4)]

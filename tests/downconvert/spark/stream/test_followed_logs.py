@@ -224,7 +224,7 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     place.update()
     removed = []
 
-    def look(file: SegmentFile, known: BatchHeader | None) -> LastBatch:
+    def look(file: SegmentFile, known: BatchHeader | None = None) -> LastBatch:
         if file.base_offset == 3 and not removed:
             removed.append(file)
             (place.logs / "a-0" / file_name(3, Kind.LOG)).unlink()

@@ -156,12 +156,13 @@ def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tu
         if not last.blobs:  # reads the current size
             last = replace(last, size=last.open().size)
         end = end_of_batches(last)
-        is_sound = not is_damaged_after(last, max(log.start_offset, end))
+        is_sound = not is_damaged_after(last, end)
         if not is_sound:  # more of the log may follow the damage, and other copies may fill it
             base = last.base_offset  # a batch with a wrong offset may seem to be beyond the end
             found = last_readable(whole_split(log, last), base)
             end = base if found is None else found.end
-            is_sound = settings.skip_damaged or not is_damaged_after(last, end)
+            is_sound = not is_damaged_after(last, max(log.start_offset, end))
+            is_sound = is_sound or settings.skip_damaged
     end = max(log.start_offset, end)
     if settings.committed:
         end = min(end, committed_of(log, limit).end)

@@ -24,7 +24,8 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
 from downconvert.storage.checkpoints.checkpoint import write_offsets
 from downconvert.storage.disk.files import DISK
-from tests.downconvert.storage.logs import batch, segment
+from tests.downconvert.spark.reading import packed
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 A = TopicPartition("a", 0)
 WATERMARKS = "replication-offset-checkpoint"
@@ -255,3 +256,18 @@ def test_a_run_that_goes_on_where_the_last_one_ended_warns_of_nothing(
 def test_a_log_whose_records_were_all_deleted_ends_where_it_begins(path: Path) -> None:
     (path / "log-start-offset-checkpoint").write_text("0\n1\na 0 15\n")
     assert end_of(logs(path)[0], Settings()) == (15, True)
+
+
+@pytest.mark.parametrize("deleted", [0, 3, 7, 8])
+def test_a_log_whose_deleted_records_are_damaged_is_exported_to_its_end(
+    tmp_path: Path, deleted: int
+) -> None:
+    """A small log in a store is read without its index, so its last batch is found behind the
+    damage."""
+    batches = [batch(at, at + 1) for at in range(0, 8, 2)]
+    (tmp_path / "logs").mkdir()
+    log = indexed_segment(tmp_path / "logs" / "a-0", 0, *batches).path()
+    batches[1] = b"\xff" * 61 + batches[1][61:]
+    log.write_bytes(b"".join(batches))
+    (tmp_path / "logs" / "log-start-offset-checkpoint").write_text(f"0\n1\na 0 {deleted}\n")
+    assert end_of(logs(packed(tmp_path / "logs"))[0], Settings()) == (8, True)

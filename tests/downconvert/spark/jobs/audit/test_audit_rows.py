@@ -218,7 +218,7 @@ def test_a_run_is_of_what_its_options_ask_for(tmp_path: Path) -> None:
     segment(tmp_path / "b-3", 0, batch(0, 1, 2))
 
     def found(**options: Any) -> list[tuple[str, int, int]]:
-        rows: Any = auditing.run(SESSION, [str(tmp_path)], **options)
+        rows: Any = auditing.run(auditing.audit(SESSION, [str(tmp_path)], **options))
         return [(row.topic, row.sampled_records, len(row.damages)) for row in rows]
 
     assert found() == [("a", 4, 1), ("b", 3, 0)]

@@ -10,6 +10,7 @@ from typing import Final
 from downconvert import ConversionPolicy
 from downconvert.access.rights import Access
 from downconvert.gateway.advertised import Advertised
+from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.topology import WITH_ADDRESSES
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
@@ -109,9 +110,10 @@ class Translator:
         """How records are converted for this client, by topic."""
         if names != self._names:
             self._names = names
-            self._policy_of = lru_cache(TOPICS_MAX)(partial(self._policy, names))
+            # It does not refer to this object, which is freed without a collection of garbage.
+            self._policy_of = lru_cache(TOPICS_MAX)(partial(_policy, self._shared.config, names))
         return self._policy_of
 
-    def _policy(self, names: tuple[str, ...], topic: str) -> ConversionPolicy:
-        config = self._shared.config
-        return Policies(config.recode_rules).policy_for(config.policy, topic, names)
+
+def _policy(config: GatewayConfig, names: tuple[str, ...], topic: str) -> ConversionPolicy:
+    return Policies(config.recode_rules).policy_for(config.policy, topic, names)

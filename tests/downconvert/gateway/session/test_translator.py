@@ -2,6 +2,7 @@
 
 Not here: single requests (test_translation.py), who is at which address (../test_topology.py)."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.session.exchanges import Ask
-from downconvert.gateway.session.translator import METADATA_SAYS_WHAT_TO_MAKE
+from downconvert.gateway.session.translator import METADATA_SAYS_WHAT_TO_MAKE, Translator
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import ErrorCode
@@ -96,3 +97,17 @@ def test_the_coordinator_of_a_group_is_at_the_gateway(
 def test_the_brokers_of_the_cluster_are_at_the_gateway(broker: Broker, through: Through) -> None:
     found = through.ask(ApiKey.DescribeCluster, 0, Message())
     assert addresses(found.brokers) == gateways(broker)
+
+
+def test_a_client_that_has_fetched_takes_no_memory_after_it_has_left(broker: Broker) -> None:
+    one = Message(partition=0, fetch_offset=0, partition_max_bytes=100)
+    body = Message(replica_id=-1, topics=[Message(topic="t", partitions=[one])])
+    gc.collect()
+    gc.disable()
+    try:
+        through = Through(broker, GatewayConfig(bootstrap=BOOTSTRAP))
+        through.ask(ApiKey.Fetch, 2, body)
+        del through
+        assert not [one for one in gc.get_objects() if isinstance(one, Translator)]
+    finally:
+        gc.enable()

@@ -21,7 +21,7 @@ from downconvert.gateway.clusters import ONLY
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.figures import Figures
 from downconvert.gateway.topology import Address
-from downconvert.serving.garbage import NEW_MAX
+from downconvert.serving.garbage import FULL_EVERY
 from tests.ports import LOOPBACK, free_ports
 
 CLUSTER = Address("kafka", 9092)
@@ -146,11 +146,11 @@ def test_each_line_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert not Fake.hooks
 
 
-def test_looks_for_garbage_are_rare_while_clients_are_served() -> None:
+def test_full_collections_are_rare_while_clients_are_served() -> None:
     found = list[int]()
-    Fake.hooks = [lambda: found.append(gc.get_threshold()[0])]
+    Fake.hooks = [lambda: found.append(gc.get_threshold()[2])]
     run({ONLY: CONFIG})
-    assert found == [NEW_MAX]
+    assert found == [FULL_EVERY]
 
 
 def test_lines_of_several_clusters_name_theirs(capsys: pytest.CaptureFixture[str]) -> None:

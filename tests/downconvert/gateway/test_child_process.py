@@ -27,7 +27,7 @@ from downconvert.gateway.figures import Figures
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.topology import BOOTSTRAP, Address
-from downconvert.serving.garbage import NEW_MAX
+from downconvert.serving.garbage import FULL_EVERY
 from tests.ports import LOOPBACK
 
 PORT: Final = 18_765
@@ -273,10 +273,10 @@ def test_the_parent_decides_about_signals(parent: Parent) -> None:
     parent.serves(CONFIG, script)
 
 
-def test_looks_for_garbage_are_rare_while_clients_are_served(parent: Parent) -> None:
+def test_full_collections_are_rare_while_clients_are_served(parent: Parent) -> None:
     def script(one: Parent) -> None:
         one.ask(0, "ready")
-        assert gc.get_threshold()[0] == NEW_MAX
+        assert gc.get_threshold()[2] == FULL_EVERY
         one.control.send((1, "stop", None))
 
     parent.serves(CONFIG, script)

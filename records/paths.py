@@ -41,11 +41,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_replaceable(path: Path) -> None:
-    """FileExistsError: something of that name exists, and is no regular file."""
+    """FileExistsError: something of that name exists, and is not a regular file."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        what = "a link" if stat.S_ISLNK(mode) else "no regular file"
-        raise FileExistsError(errno.EEXIST, f"is {what}, which is not written over", str(path))
+        what = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
+        raise FileExistsError(errno.EEXIST, f"{what}, which is not written over", str(path))

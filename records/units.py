@@ -19,7 +19,7 @@ def parse_size(text: str) -> int:
     """Bytes of "1500", "64KiB", "1.5m". ValueError: it explains the correct form."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no size: write bytes, or a number with KiB, MiB or GiB")
+        raise ValueError(f"{text!r} is not a size: write bytes, or a number with KiB, MiB or GiB")
     size = float(match[1]) * _FACTOR[match[2].lower()]
     if size > _SIZE_MAX:
         raise ValueError(f"{text!r} is larger than any file can be")

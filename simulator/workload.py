@@ -106,7 +106,7 @@ def _range(text: str) -> tuple[int, int]:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -114,7 +114,7 @@ def _share(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 _PARSERS: Final[dict[str, Callable[[str], object]]] = {

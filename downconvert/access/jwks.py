@@ -34,7 +34,7 @@ PUBLIC: Final = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")
 
 
 class JwksError(ValueError):
-    """A document that is no JWKS, or has no usable key."""
+    """A document that is not a JWKS, or has no usable key."""
 
 
 class SignatureError(ValueError):
@@ -72,7 +72,7 @@ class Jwks:
             raise JwksError("is no JSON") from None
         keys = found.get("keys") if isinstance(found, dict) else None
         if not isinstance(keys, list):
-            raise JwksError('is no JWKS: it has no list "keys"')
+            raise JwksError('is not a JWKS: it has no list "keys"')
         if len(keys) > KEYS_MAX:
             raise JwksError(f"has more than {KEYS_MAX} keys")
         usable = tuple(key for one in keys if (key := _key(one)) is not None)
@@ -116,7 +116,7 @@ def header_of(token: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise SignatureError("its header is no JSON") from None
     if not isinstance(found, dict):
-        raise SignatureError("its header is no object")
+        raise SignatureError("its header is not an object")
     return found
 
 

@@ -149,7 +149,7 @@ def reader(location: str, ca_file: str | None) -> Read:
         is_whole = False
     if not is_whole:
         raise ConfigError(
-            f"jwks is {location!r}, which is no URL with a host: write https://HOST/PATH"
+            f"jwks is {location!r}, which is not a URL with a host: write https://HOST/PATH"
         )
     return lambda: _fetch(location, tls_context(ca_file))
 

@@ -143,4 +143,4 @@ def parse_network(text: str) -> Network:
     try:
         return ip_network(text.strip(), strict=False)
     except ValueError:
-        raise ConfigError(f"{text!r} is no network: write for example 10.1.0.0/16") from None
+        raise ConfigError(f"{text!r} is not a network: write for example 10.1.0.0/16") from None

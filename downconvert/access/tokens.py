@@ -190,7 +190,7 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
     except (ValueError, RecursionError):
         raise TokenError("its payload is no JSON") from None
     if not isinstance(claims, dict):
-        raise TokenError("its payload is no object")
+        raise TokenError("its payload is not an object")
     expires_at = _time(claims, "exp")
     if expires_at is None:
         raise TokenError("it does not say until when it is valid")
@@ -213,7 +213,7 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
         raise TokenError(words, "insufficient_scope")
     name = claims.get(settings.principal_claim)
     if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or not name.isprintable():
-        raise TokenError(f"its {settings.principal_claim} is {name!r:.100}, which is no name")
+        raise TokenError(f"its {settings.principal_claim} is {name!r:.100}, which is not a name")
     groups = _names(claims, settings.groups_claim) if settings.groups_claim is not None else ()
     return Claims(name, groups, expires_at)
 
@@ -224,13 +224,13 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TokenError(f"its {name} is {value!r:.50}, which is no time")
+        raise TokenError(f"its {name} is {value!r:.50}, which is not a time")
     try:
         seconds = float(value)
     except OverflowError:
         seconds = float("inf")
     if not isfinite(seconds):
-        raise TokenError(f"its {name} is no time")
+        raise TokenError(f"its {name} is not a time")
     return seconds
 
 
@@ -239,5 +239,5 @@ def _names(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
     value = claims.get(claim, ())
     names = value.split() if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or len(names) > GROUPS_MAX:
-        raise TokenError(f"its {claim} is no list of names")
+        raise TokenError(f"its {claim} is not a list of names")
     return tuple(name for name in names if isinstance(name, str))

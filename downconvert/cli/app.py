@@ -166,7 +166,7 @@ def _invoked(arguments: Sequence[str]) -> int:
 def _usage(error: click.UsageError, arguments: Sequence[str]) -> str:
     command = error.ctx.command_path if error.ctx else _named(arguments)
     words = NO_NUMBER.sub(
-        lambda found: "is no whole number" if found[1] == "integer" else "is no number",
+        lambda found: "is not a whole number" if found[1] == "integer" else "is not a number",
         error.format_message().rstrip("."),
     )
     return f"{words} (see {command} --help)"

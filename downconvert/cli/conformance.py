@@ -87,7 +87,7 @@ def conformance(
     Exit codes: 0 all is right, 1 something is wrong, 2 the broker cannot be judged."""
     host, port = address
     if not port:
-        raise click.BadParameter("port 0 is no port to connect to", param_hint="HOST:PORT")
+        raise click.BadParameter("port 0 is not a port to connect to", param_hint="HOST:PORT")
     access = _access(
         ClusterSecurity(tls=tls, ca_file=ca, cert_file=cert, key_file=key), sasl, username
     )

@@ -106,7 +106,7 @@ def _lines(name: str, report: Recovery, *, dry_run: bool) -> Iterator[str]:
     yield f"{name}: {read}, {cut} {'to cut' if dry_run else 'cut'} off"
     for number, segment in enumerate(report.checked, 1):
         if segment.bytes_cut:
-            why = "the rest is no whole batch" if segment.damage is None else segment.damage
+            why = "the rest is not a whole batch" if segment.damage is None else segment.damage
             file = file_name(segment.base_offset, Kind.LOG)
             yield f"  {file}: good up to byte {segment.good_size}; {why}"
             following = len(report.checked) - number

@@ -54,7 +54,7 @@ class Seconds(click.FloatRange):
     ) -> float:
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
-            self.fail(f"{number} is no number of seconds", param, ctx)
+            self.fail(f"{number} is not a number of seconds", param, ctx)
         return number
 
 

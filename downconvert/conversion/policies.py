@@ -23,7 +23,7 @@ def parse_policy(text: str) -> ConversionPolicy:
     if "=" in name:
         name, parts = "default", [name, *parts]
     if name not in ("default", "kafka"):
-        raise ValueError(f"{name!r} is no policy: write default or kafka, then option=value")
+        raise ValueError(f"{name!r} is not a policy: write default or kafka, then option=value")
     changes: dict[str, object] = {}
     for part in filter(None, parts):
         option, equals, value = part.partition("=")

@@ -170,5 +170,5 @@ def parse_address(text: str, default_port: int | None = 9092) -> Address:
     # 0 (the system chooses) is only for the gateway's own ports.
     least = 1 if default_port is None else 0
     if not host or not port.isdecimal() or not least <= int(port) < 1 << 16:
-        raise ConfigError(f"{text!r} is no address: write HOST:PORT")
+        raise ConfigError(f"{text!r} is not an address: write HOST:PORT")
     return Address(host, int(port))

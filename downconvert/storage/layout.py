@@ -69,8 +69,8 @@ def read_layout(directory: Path) -> Layout:
 
 
 def _is_accepted(entry: os.DirEntry[str], layout: Layout) -> bool:
-    """Whether an entry that is no regular file may be read: a link to one. CorruptFileError: it is
-    something else than a link or a directory."""
+    """Whether an entry that is not a regular file may be read: a link to one. CorruptFileError: it
+    is something else than a link or a directory."""
     try:
         if entry.is_dir():
             layout.refused[entry.name] = "is a directory, and not a file of the log"
@@ -93,7 +93,7 @@ def _check_is_gone(entry: os.DirEntry[str]) -> None:
         entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return
-    raise CorruptFileError("is no regular file, nor a link to one", entry.path)
+    raise CorruptFileError("is not a regular file, nor a link to one", entry.path)
 
 
 def check_writable(directory: Path, layout: Layout) -> None:

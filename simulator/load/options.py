@@ -66,7 +66,7 @@ def parse_clients(text: str) -> tuple[Group, ...]:
             known = ", ".join(FETCH_VERSIONS)
             raise ValueError(f"{part!r} is not KIND:COUNT with a kind of {known}")
         if not count.isdecimal() or not int(count):
-            raise ValueError(f"{part!r}: {count!r} is no number of clients")
+            raise ValueError(f"{part!r}: {count!r} is not a number of clients")
         if kind in groups:
             raise ValueError(f"{kind} is given twice")
         groups[kind] = Group(kind, int(count))

@@ -97,6 +97,6 @@ def test_only_a_regular_file_is_replaced(
 def test_the_error_names_the_kind_of_the_existing_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    for name, what in (("link", "is a link, which"), ("pipe", "is no regular file, which")):
+    for name, what in (("link", "is a link, which"), ("pipe", "is not a regular file, which")):
         with pytest.raises(FileExistsError, match=what):
             write(tmp_path / name, b"", lambda _: None)

@@ -31,7 +31,7 @@ def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "KiB", "-1", "1e6", "12 apples", "0x10", "1TiB"])
 def test_an_invalid_size_is_refused_with_an_explanation(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size: write bytes, or a number with KiB"):
+    with pytest.raises(ValueError, match="is not a size: write bytes, or a number with KiB"):
         parse_size(text)
 
 

@@ -50,7 +50,7 @@ class Handshake:
         elif node_id is not None:
             self.refusal = f"it asks for {shown}, and the cluster has no broker {node_id} now"
         elif config.server_names and name.removesuffix(".").lower() not in config.server_names:
-            self.refusal = f"it asks for {shown}, which is no name of this gateway"
+            self.refusal = f"it asks for {shown}, which is not a name of this gateway"
         if self.refusal:
             with suppress(OSError):
                 self.send(ALERT)

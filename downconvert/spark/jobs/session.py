@@ -130,7 +130,7 @@ def _connected(remote: str, options: dict[str, str]) -> SparkSession:
     if find_spec("grpc") is None:
         raise JobError(CONNECT_NEEDED)
     if not REMOTES.fullmatch(remote):
-        raise JobError(f"{remote!r} is no Spark Connect server: name one as sc://host:15002")
+        raise JobError(f"{remote!r} is not a Spark Connect server: name one as sc://host:15002")
     settings = dict(NEEDED)
     if remote.startswith("local"):
         if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
@@ -179,7 +179,7 @@ def _check_master(master: str) -> None:
     Spark itself retries for a minute, and then raises an error without this reason."""
     if not MASTERS.fullmatch(master):
         raise JobError(
-            f"{master!r} is no master: name one as spark://host:7077, yarn, "
+            f"{master!r} is not a master: name one as spark://host:7077, yarn, "
             "k8s://https://host:port, sc://host:15002, or local[4]"
         )
     addresses = STANDALONE.fullmatch(master)

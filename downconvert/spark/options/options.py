@@ -372,7 +372,7 @@ class _Reader:
             try:
                 compiled(text)
             except ValueError as error:
-                raise ValueError(f"{name} is no regular expression: {error}") from error
+                raise ValueError(f"{name} is not a regular expression: {error}") from error
         return text
 
     def integers(self, name: str) -> frozenset[int] | None:

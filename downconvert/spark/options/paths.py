@@ -12,9 +12,9 @@ def json_list(text: str) -> list[str]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"path: {text[:200]!r} is no JSON list") from error
+        raise ValueError(f"path: {text[:200]!r} is not a JSON list") from error
     if not isinstance(found, list) or not all(isinstance(path, str) and path for path in found):
-        raise ValueError(f"path: {text!r} is no JSON list of directories")
+        raise ValueError(f"path: {text!r} is not a JSON list of directories")
     return found
 
 

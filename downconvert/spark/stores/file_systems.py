@@ -166,7 +166,7 @@ def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
 def _check_authority(text: str) -> None:
     found = AUTHORITY.fullmatch(text)
     if found is None or int(found["port"] or 0) > PORT_MAX:
-        raise ValueError(f"{text!r} is no endpoint: host:port")
+        raise ValueError(f"{text!r} is not an endpoint: write host:port")
 
 
 def _hadoop(uri: str) -> Any:

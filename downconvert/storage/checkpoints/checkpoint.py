@@ -77,7 +77,7 @@ def _entries(path: Path, fields: int) -> list[list[str]]:
 
 def _integer(text: str, path: Path) -> int:
     if not INTEGER.fullmatch(text) or not INT64_MIN <= int(text) <= INT64_MAX:
-        raise CorruptFileError(f"{text[:20]!r} is no number", str(path))
+        raise CorruptFileError(f"{text[:20]!r} is not a number", str(path))
     return int(text)
 
 

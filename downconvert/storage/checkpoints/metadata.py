@@ -66,11 +66,11 @@ def read_topic_id(partition: Path) -> UUID | None:
         return None
     found = METADATA.fullmatch(text)
     if found is None:
-        raise CorruptFileError("is no partition metadata", str(path))
+        raise CorruptFileError("is not partition metadata", str(path))
     if found[1] != "0":
         raise CorruptFileError(f"version {found[1][:20]} is not known", str(path))
     if not TOPIC_ID.fullmatch(found[2]):
-        raise CorruptFileError(f"{found[2][:40]!r} is no topic id", str(path))
+        raise CorruptFileError(f"{found[2][:40]!r} is not a topic id", str(path))
     return UUID(bytes=urlsafe_b64decode(found[2] + "=="))
 
 

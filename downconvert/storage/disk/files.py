@@ -161,7 +161,7 @@ def open_for_writing(path: Path) -> int:
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise CorruptFileError("is no regular file", str(path))
+        raise CorruptFileError("is not a regular file", str(path))
     return fd
 
 
@@ -177,7 +177,7 @@ def read_file(path: Path | str) -> bytes:
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise CorruptFileError("is no regular file", str(path))
+            raise CorruptFileError("is not a regular file", str(path))
         # Asks for one byte more than the size, so that one call sees the end, too.
         size, data = min(status.st_size, READ_SIZE_MAX) + 1, b""
         while more := os.read(fd, size):

@@ -150,7 +150,7 @@ def test_each_right_of_a_rule_replaces_the_listeners_and_no_other(
         ({"follower_ids": [True]}, "follower_ids must be a list of brokers' ids"),
         ({"follower_ids": ["1"]}, "follower_ids must be a list of brokers' ids"),
         ({"follower_ids": 1}, "follower_ids is 1, which should be a list"),
-        ({"networks": ["10.0.0.0/8", "10.300.0.0"]}, "networks: '10.300.0.0' is no network"),
+        ({"networks": ["10.0.0.0/8", "10.300.0.0"]}, "networks: '10.300.0.0' is not a network"),
         ({"topics": ["a", 5]}, "topics must be a list of texts"),
         ({"topics": [" ", ","]}, "topics is an empty list"),
         ({"read_only": 1}, "read_only is 1, which should be true or false"),

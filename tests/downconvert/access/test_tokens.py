@@ -44,19 +44,19 @@ def test_a_token_has_a_name_groups_and_an_expiry_time(tmp_path: Path) -> None:
         ({"aud": "kafkaesque"}, "audience"),
         ({"exp": None}, "until when"),
         ({"exp": NOW - 31}, "expired 31 s ago"),
-        ({"exp": True}, "no time"),
-        ({"exp": "soon"}, "no time"),
-        ({"exp": float("nan")}, "no time"),
-        ({"exp": float("inf")}, "no time"),
-        ({"exp": 10**400}, "no time"),
+        ({"exp": True}, "is not a time"),
+        ({"exp": "soon"}, "is not a time"),
+        ({"exp": float("nan")}, "is not a time"),
+        ({"exp": float("inf")}, "is not a time"),
+        ({"exp": 10**400}, "is not a time"),
         ({"nbf": NOW + 31}, "not valid yet"),
         ({"iat": NOW + 31}, "in the future"),
-        ({"sub": None}, "no name"),
-        ({"sub": ""}, "no name"),
-        ({"sub": "a\nb"}, "no name"),
-        ({"sub": "a" * 257}, "no name"),
-        ({"sub": 5}, "no name"),
-        ({"groups": {"a": 1}}, "no list"),
+        ({"sub": None}, "is not a name"),
+        ({"sub": ""}, "is not a name"),
+        ({"sub": "a\nb"}, "is not a name"),
+        ({"sub": "a" * 257}, "is not a name"),
+        ({"sub": 5}, "is not a name"),
+        ({"groups": {"a": 1}}, "is not a list"),
     ],
 )
 def test_a_token_that_is_not_for_us_or_not_now_is_refused(
@@ -89,7 +89,7 @@ def test_groups_are_so_many_and_what_is_no_name_is_left_out(tmp_path: Path) -> N
     assert len(groups) == 1000
     found = tokens.judge(token(NOW, groups=groups), NOW, waits=False).groups
     assert found == ("g", *("x" * 5 for _ in range(996)))
-    with pytest.raises(TokenError, match="no list of names"):
+    with pytest.raises(TokenError, match="is not a list of names"):
         tokens.judge(token(NOW, groups=[*groups, "y"]), NOW, waits=False)
 
 

@@ -254,7 +254,7 @@ def test_the_gateway_is_ready_only_after_the_cluster_has_answered(
 def test_a_bootstrap_address_without_a_port_is_refused(command: Command, address: str) -> None:
     ran = command("gateway", "--bootstrap", address)
     assert ran.code == 2
-    assert one_line(ran.err) == f"downconvert: {address!r} is no address: write HOST:PORT"
+    assert one_line(ran.err) == f"downconvert: {address!r} is not an address: write HOST:PORT"
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

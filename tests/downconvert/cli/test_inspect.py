@@ -87,7 +87,7 @@ def test_an_unreadable_partition_is_reported_and_the_others_are_counted(
     os.mkfifo(bad / "00000000000000000777.log")
     ran = command("inspect", log_dir)
     assert ran.code == 2
-    assert f"b: {bad / '00000000000000000777.log'}: is no regular file" in ran.err
+    assert f"b: {bad / '00000000000000000777.log'}: is not a regular file" in ran.err
     assert "a " in ran.out
 
 

@@ -82,15 +82,15 @@ def test_an_empty_argument_is_refused_everywhere(
         (["dump", "x.log", "--colour"], "No such option"),
         (["convert", "in.log", "out.log"], "Missing option '--to-magic'"),
         (["convert", "in.log", "out.log", "--to-magic", "2"], "2 is not in the range 0<=x<=1"),
-        (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is no policy"),
-        (["simulate", "--max-bytes", "lots"], "'lots' is no size"),
+        (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is not a policy"),
+        (["simulate", "--max-bytes", "lots"], "'lots' is not a size"),
         (["simulate", "--max-bytes", "0"], "'--max-bytes': '0' is less than 1"),
         (["simulate", "--rate", "1"], "'--rate': '1' is less than 1KiB"),
         (["simulate", "--modes", "lazy,fast"], "'fast' is not one of lazy, eager, zero-copy"),
         (["simulate", "--generate", "codec=lzma"], "codec is one of none, gzip"),
         (["simulate", "--keep", "x", "in.log"], "--keep is for the segments of --generate"),
         (["simulate", "--report", "no/such/place.html"], "there is no directory no/such"),
-        (["generate", "x", "size=many"], "'many' is no size"),
+        (["generate", "x", "size=many"], "'many' is not a size"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_code_2(
@@ -164,9 +164,9 @@ def test_ctrl_c_is_quiet_while_the_command_is_loaded(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("simulate --rounds abc", "'--rounds': 'abc' is no whole number"),
-        ("doctor log --port 1.5", "'--port': '1.5' is no whole number"),
-        ("gateway --idle-timeout abc", "'--idle-timeout': 'abc' is no number"),
+        ("simulate --rounds abc", "'--rounds': 'abc' is not a whole number"),
+        ("doctor log --port 1.5", "'--port': '1.5' is not a whole number"),
+        ("gateway --idle-timeout abc", "'--idle-timeout': 'abc' is not a number"),
         ("convert a b --to-magic 1 --first-offset 9223372036854775808", "is more than 922"),
         ("compact a --delete-retention-ms 9223372036854775808", "is more than 922"),
         ("retention a --retention-bytes 9223372036854775808", "is more than 922"),

@@ -22,7 +22,7 @@ user = "bob"
 @pytest.mark.parametrize(
     ("message", "found"),
     [
-        ("'here' is no address: write HOST:PORT", ""),
+        ("'here' is not an address: write HOST:PORT", ""),
         ("'listen' is not a setting; is topics meant?", ' (line 1: listen = "here")'),
         ("tls is 'yes', which should be true or false", ' (line 5: tls = "yes")'),
         ("tls is wrong", " (line 5 or 9)"),

@@ -59,13 +59,13 @@ def test_a_wrong_path_is_reported_before_spark_starts(
         (["audit"], "Missing argument 'DIR...'"),
         (["convert", "in", "out"], "Missing option '--to-magic'"),
         (["convert", "in", "out", "--to-magic=3"], "3 is not in the range 0<=x<=2"),
-        (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is no policy"),
+        (["convert", "in", "out", "--to-magic=1", "--policy=odd"], "'odd' is not a policy"),
         (["audit", "in", "--conf", "spark.x"], "'spark.x' is not KEY=VALUE"),
         (["audit", "in", "--report", "no/such/a.html"], "there is no directory no/such"),
         (["find", "in"], "name a key: --key TEXT or --key-hex DIGITS"),
         (["find", "in", "--key-hex", "xyz"], "no hexadecimal digits"),
         (["latest", "out"], "Missing argument 'DIR...'"),
-        (["sweep", "out", "--chunks", "lots"], "'lots' is no size"),
+        (["sweep", "out", "--chunks", "lots"], "'lots' is not a size"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_code_2(

@@ -37,11 +37,11 @@ def test_a_policy_is_parsed_from_a_line(text: str, policy: ConversionPolicy) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("strict", "'strict' is no policy"),
+        ("strict", "'strict' is not a policy"),
         ("kafka,fast", "'fast' is not one of chunk_size, size"),
         ("kafka,colour=red", "'colour=red' is not one of chunk_size, size"),
         ("chunk_size=1", "chunk_size must be at least"),
-        ("chunk_size=big", "chunk_size: 'big' is no size"),
+        ("chunk_size=big", "chunk_size: 'big' is not a size"),
         ("size=exactly", "size is exact or estimate"),
         ("trim_compressed=maybe", "trim_compressed: 'maybe' is neither yes nor no"),
         ("recode=zstd", "recode: 'zstd' is not CODEC:CODEC"),

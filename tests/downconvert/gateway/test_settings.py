@@ -78,7 +78,7 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ),
         ({"bootstrap": "k:1", "read_only": "yes"}, "should be true or false"),
         ({"bootstrap": [1]}, "list of texts"),
-        ({"bootstrap": "k:1", "networks": ["10.0/8"]}, "no network"),
+        ({"bootstrap": "k:1", "networks": ["10.0/8"]}, "is not a network"),
         ({"bootstrap": "k:1", "cluster": {"sasl": "PLAIN"}}, SECRET_VARIABLE),
         ({"bootstrap": "k:1", "cluster": {"sasl": "PLAIN", "secret_file": "/no"}}, "secret"),
         ({"bootstrap": "k:1", "recode": {"zip": "gzip"}}, "recode: 'zip' is not gzip"),

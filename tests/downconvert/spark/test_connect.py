@@ -106,4 +106,6 @@ def test_a_server_that_is_none_is_one_line(tmp_path: Path) -> None:
     process = start("spark", "audit", tmp_path, "--remote", "moon")
     out, err = process.communicate(timeout=280)
     assert (process.returncode, out) == (2, "")
-    assert "'moon' is no Spark Connect server: name one as sc://" in one_line(without_notice(err))
+    assert "'moon' is not a Spark Connect server: name one as sc://" in one_line(
+        without_notice(err)
+    )

@@ -244,5 +244,5 @@ def test_a_missing_package_for_hdfs_is_named(monkeypatch: pytest.MonkeyPatch) ->
         stores.listed(stores.pinned("hdfs://127.0.0.1:1/logs"))
     with pytest.raises(ValueError, match="names no account"):
         stores.listed(stores.pinned("abfss://bucket/logs"))
-    with pytest.raises(ValueError, match="is no endpoint"):  # Arrow would end the process
+    with pytest.raises(ValueError, match="is not an endpoint"):  # Arrow would end the process
         stores.listed(stores.pinned("abfss://bucket@account/logs?endpoint_override=a/b:1"))

@@ -47,7 +47,7 @@ def test_a_directory_that_cannot_be_listed_is_an_error_each_time(path: Path, bro
     os.mkfifo(pipe)
     os.utime(path, (1, 1))  # another time than when it was listed, however fast this is
     for _ in range(2):
-        with pytest.raises(CorruptFileError, match="no regular file"):
+        with pytest.raises(CorruptFileError, match="is not a regular file"):
             _ = log.end_offset
     pipe.unlink()
     write(broker, 2)

@@ -29,8 +29,8 @@ def test_kinds_and_their_numbers_are_read_oldest_first() -> None:
     [
         ("0.7:1", "not KIND:COUNT"),
         ("0.8", "not KIND:COUNT"),
-        ("0.8:0", "no number of clients"),
-        ("0.8:-1", "no number of clients"),
+        ("0.8:0", "is not a number of clients"),
+        ("0.8:-1", "is not a number of clients"),
         ("0.8:1,0.8:2", "given twice"),
     ],
 )
@@ -81,7 +81,7 @@ def test_invalid_numbers_and_shares_are_refused(text: str) -> None:
         ({"slow": Slow(count=7)}, "more slow clients"),
         ({"slow": Slow(share=1.0)}, "have to be fast"),
         ({"modes": ()}, "no mode"),
-        ({"policy": "x"}, "no policy"),
+        ({"policy": "x"}, "is not a policy"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(change: dict[str, object], words: str) -> None:

@@ -201,7 +201,7 @@ class _Look:
                 if checksums is not None:
                     self._verify(checksums, header)
             if end < self._records.size:
-                self._damaged(f"what follows is no whole batch, at byte {end}")
+                self._damaged(f"what follows is not a whole batch, at byte {end}")
         except RecordsError as error:
             self._damaged(error)
         self._first.tail_bytes = self._first.log_bytes - end

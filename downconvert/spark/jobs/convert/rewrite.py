@@ -140,7 +140,7 @@ def _runs(
     if end > start:
         yield was_old, source.slice(start, end - start)
     if end < source.size:
-        raise CorruptRecordsError("what follows is no whole batch", source.origin + end)
+        raise CorruptRecordsError("what follows is not a whole batch", source.origin + end)
 
 
 def _copy(source: FileRecords, write: Write) -> None:

@@ -101,7 +101,7 @@ def _runs_in(name: str, data: bytes) -> dict[TopicPartition, Runs]:
         }
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise JobError(
-            f"{name} is no file of an export, and no note names it: move it elsewhere ({error})"
+            f"{name} is not a file of an export, and no note names it: move it elsewhere ({error})"
         ) from error
 
 

@@ -94,7 +94,7 @@ def test_a_name_of_no_broker_is_told_by_an_alert_and_logged(
         wait_for(lambda: served.figures().ends["failed_handshake"] == 2)
     lines = [record.getMessage() for record in caplog.records]
     assert any("127.0.0.1" in line and "no broker 7" in line for line in lines)
-    assert any("'other.example.org', which is no name of this gateway" in line for line in lines)
+    assert any("'other.example.org', which is not a name of this gateway" in line for line in lines)
     with connected(served, "Kafka.example.org", certificate) as client:
         assert brokers(client)
     wait_for(lambda: served.figures().connections == 0)
@@ -220,7 +220,7 @@ def test_a_client_without_a_tls_handshake_is_counted_and_has_limited_time(
         ("b-3.test", BOOTSTRAP, "it asks for 'b-3.test', and the cluster has no broker 3 now"),
         ("kafka.test", BOOTSTRAP, ""),
         ("Kafka.Test.", BOOTSTRAP, ""),
-        ("other.test", BOOTSTRAP, "it asks for 'other.test', which is no name of this gateway"),
+        ("other.test", BOOTSTRAP, "it asks for 'other.test', which is not a name of this gateway"),
     ],
 )
 @pytest.mark.parametrize("names", [("kafka.test",), ()])

@@ -52,7 +52,7 @@ def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
     process = start("spark", "audit", tmp_path, "--master", "moon")
     out, err = process.communicate(timeout=280)
     assert (process.returncode, out) == (2, "")
-    assert "'moon' is no master: name one as spark://" in one_line(without_notice(err))
+    assert "'moon' is not a master: name one as spark://" in one_line(without_notice(err))
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -31,7 +31,7 @@ def test_a_list_of_paths_is_read_as_it_is_given() -> None:
     ],
 )
 def test_values_that_are_no_list_of_paths_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^path: .* is no JSON list"):
+    with pytest.raises(ValueError, match=r"^path: .* is not a JSON list"):
         json_list(text)
 
 

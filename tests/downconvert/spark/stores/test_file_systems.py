@@ -192,13 +192,13 @@ def test_azures_two_services_have_an_address_each(
     ],
 )
 def test_an_endpoint_of_azure_that_would_end_the_process_is_refused(endpoint: str) -> None:
-    with pytest.raises(ValueError, match="is no endpoint: host:port"):
+    with pytest.raises(ValueError, match="is not an endpoint: write host:port"):
         opened(f"abfss://box@account/a?endpoint_override={endpoint}")
 
 
 @pytest.mark.parametrize("host", ["account.dfs.core.dfs.cn:65536", "account:123456", "[::1]:7"])
 def test_a_host_of_azure_that_would_end_the_process_is_refused(host: str) -> None:
-    with pytest.raises(ValueError, match="is no endpoint: host:port"):
+    with pytest.raises(ValueError, match="is not an endpoint: write host:port"):
         opened(f"abfss://box@{host}/a")
 
 

@@ -76,9 +76,9 @@ def test_an_id_is_text_as_kafka_prints_it() -> None:
     ("text", "reason"),
     [
         ("version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", "version 1"),
-        ("version: 0\ntopic_id: short", "no topic id"),
-        ("version: 0", "no partition metadata"),
-        ("", "no partition metadata"),
+        ("version: 0\ntopic_id: short", "is not a topic id"),
+        ("version: 0", "is not partition metadata"),
+        ("", "is not partition metadata"),
     ],
 )
 def test_malformed_metadata_is_an_error(tmp_path: Path, text: str, reason: str) -> None:

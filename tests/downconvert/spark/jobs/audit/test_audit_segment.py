@@ -120,7 +120,7 @@ def torn(data: bytearray) -> None:
     [
         (damaged_size, "unknown magic"),
         (damaged_body, "checksum does not match"),
-        (torn, "what follows is no whole batch"),
+        (torn, "what follows is not a whole batch"),
     ],
 )
 def test_damage_is_named_and_the_rest_is_counted(tmp_path: Path, damage: Any, words: str) -> None:

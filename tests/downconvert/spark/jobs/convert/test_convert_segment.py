@@ -236,7 +236,7 @@ def tear(data: bytearray) -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(damage, "checksum does not match"), (tear, "what follows is no whole batch")],
+    [(damage, "checksum does not match"), (tear, "what follows is not a whole batch")],
 )
 def test_a_damaged_segment_gets_no_name(
     source: Path, change: Callable[[bytearray], None], words: str

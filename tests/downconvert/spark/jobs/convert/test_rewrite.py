@@ -126,7 +126,7 @@ def test_bytes_after_the_last_batch_are_damage(tmp_path: Path, to_magic: int, si
 
 @pytest.mark.parametrize("to_magic", [0, 1, 2])
 def test_bytes_without_a_whole_batch_are_damage(tmp_path: Path, to_magic: int) -> None:
-    with pytest.raises(CorruptRecordsError, match="what follows is no whole batch") as caught:
+    with pytest.raises(CorruptRecordsError, match="what follows is not a whole batch") as caught:
         rewritten(tmp_path, batch(0)[:20], to_magic)
     assert caught.value.position == BEFORE
 

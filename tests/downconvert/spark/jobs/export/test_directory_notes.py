@@ -43,7 +43,7 @@ def test_only_files_that_no_note_names_are_read(tmp_path: Path) -> None:
     notes = DirectoryNotes(tmp_path)
     notes.write(note(ONE), staged(notes, ONE))  # it is no Parquet file
     assert notes.unnoted(note(ONE)).held() == {}
-    with pytest.raises(JobError, match=f"^{ONE} is no file of an export, .*: move it elsewhere"):
+    with pytest.raises(JobError, match=f"^{ONE} is not a file of an export, .*: move it elsewhere"):
         notes.unnoted(note(TWO))
 
 

@@ -82,14 +82,14 @@ def test_exported_records_that_retention_deleted_stay(
 
 @pytest.mark.parametrize("data", [b"", b"no parquet", b"PAR1" * 9])
 def test_a_file_that_is_none_of_an_export_ends_the_run(data: bytes) -> None:
-    with pytest.raises(JobError, match=r"topic=a/x\.parquet is no file of an export"):
+    with pytest.raises(JobError, match=r"topic=a/x\.parquet is not a file of an export"):
         Unnoted(["topic=a/x.parquet"], lambda _: data)
 
 
 def test_a_table_of_other_columns_ends_the_run() -> None:
     out = pa.BufferOutputStream()
     pq.write_table(pa.table({"partition": ["x"], "offset": ["y"]}), out)
-    with pytest.raises(JobError, match="is no file of an export"):
+    with pytest.raises(JobError, match="is not a file of an export"):
         Unnoted(["topic=a/x.parquet"], lambda _: bytes(out.getvalue()))
 
 

@@ -23,6 +23,7 @@ from .connection import Connection, ConnectionEndedError
 from .serving import Serving
 
 LOG: Final = log_of(__name__)
+CLOSED: Final = "the client closed the connection"  # as the gateway says it
 DEFECT: Final = "a defect"  # a kind of log lines
 NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
@@ -74,7 +75,7 @@ class ServedConnections:
             pass
         except (ConnectionEndedError, ConnectionError, TimeoutError, *HAS_GONE):
             refusal = connection.client.refusal
-            self.close(connection, End.LOGIN if refusal else End.CLIENT, refusal or "it has gone")
+            self.close(connection, End.LOGIN if refusal else End.CLIENT, refusal or CLOSED)
         except FailedLoginError as error:
             self.close(connection, End.LOGIN, str(error))
         except ExpiredSessionError as error:

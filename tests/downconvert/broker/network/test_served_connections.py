@@ -73,11 +73,11 @@ def thread(tmp_path: Path) -> Iterator[Thread]:
 @pytest.mark.parametrize(
     ("error", "level", "message"),
     [
-        (ConnectionEndedError(), logging.INFO, "gone"),
-        (ConnectionResetError(), logging.INFO, "gone"),
-        (TimeoutError(), logging.INFO, "gone"),
-        (ssl.SSLEOFError(), logging.INFO, "gone"),
-        (ssl.SSLZeroReturnError(), logging.INFO, "gone"),
+        (ConnectionEndedError(), logging.INFO, "closed the connection"),
+        (ConnectionResetError(), logging.INFO, "closed the connection"),
+        (TimeoutError(), logging.INFO, "closed the connection"),
+        (ssl.SSLEOFError(), logging.INFO, "closed the connection"),
+        (ssl.SSLZeroReturnError(), logging.INFO, "closed the connection"),
         (BadRequestError("a request of 7 bytes"), logging.INFO, "a request of 7 bytes"),
         (ssl.SSLError("no TLS"), logging.INFO, "no TLS"),
         (CorruptRecordsError("bad", 7), logging.WARNING, "its response cannot be finished"),
@@ -105,7 +105,7 @@ def test_an_error_ends_one_connection_only(
 @pytest.mark.parametrize(
     ("error", "refusal", "reason", "why"),
     [
-        (ConnectionEndedError(), "", End.CLIENT, "it has gone"),
+        (ConnectionEndedError(), "", End.CLIENT, "the client closed the connection"),
         (ConnectionEndedError(), "wrong password", End.LOGIN, "wrong password"),
         (ConnectionResetError(), "wrong password", End.LOGIN, "wrong password"),
         (FailedLoginError("Fetch before"), "", End.LOGIN, "Fetch before"),

@@ -79,7 +79,7 @@ def test_warnings_are_few_and_other_ends_are_all_there(log: pytest.LogCaptureFix
     lines = LineBudget()
     for _ in range(LINES_MAX + 5):
         log_end(lines, client(), End.LOGIN, "wrong password", 1.0, NOW)
-        log_end(lines, client(), End.CLIENT, "it has gone", 1.0, NOW)
+        log_end(lines, client(), End.CLIENT, "the client closed the connection", 1.0, NOW)
     levels = [record.levelno for record in log.records]
     assert levels.count(logging.WARNING) == LINES_MAX
     assert levels.count(logging.INFO) == LINES_MAX + 5
@@ -101,9 +101,9 @@ def test_a_line_names_the_client(
 ) -> None:
     one = client(software_name="kafka-" + "x" * 200, software_version="1.2", **who)
     one.client_id = "i" * 200
-    log_end(LineBudget(), one, End.CLIENT, "it has gone", 1.0, NOW)
+    log_end(LineBudget(), one, End.CLIENT, "the client closed the connection", 1.0, NOW)
     one.software_name = "librdkafka"
-    log_end(LineBudget(), one, End.CLIENT, "it has gone", 1.0, NOW)
+    log_end(LineBudget(), one, End.CLIENT, "the client closed the connection", 1.0, NOW)
     first, second = (fields_of(record) for record in log.records)
     assert (len(first["client_id"]), len(first["software"])) == (128, 128)
     assert second["software"] == "librdkafka 1.2"

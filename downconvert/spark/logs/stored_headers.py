@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import Rising, below, counted
+from downconvert.storage.segments.rising import Rising, below, counted, is_sound
 from records import BatchHeader, CorruptRecordsError, FileRecords, Records
 
 from .boundaries import Boundaries, header_at
@@ -120,6 +120,15 @@ def end_of_batches(file: SegmentFile) -> int:
     damage. Without a batch: the segment's base offset. FileNotFoundError, StoreError."""
     header = last_batch(file).header if file.size else None
     return file.base_offset if header is None else header.last_offset + 1
+
+
+def is_last_offset_known(file: SegmentFile, header: BatchHeader) -> bool:
+    """Whether the last offset in the header of a batch, at its position in the log, is right: the
+    batch has as many records, or a sound checksum. Errors as those of `records_near`."""
+    if header.records_count in (None, header.last_offset_delta + 1):
+        return True
+    with records_near(file, header.base_offset) as records:
+        return is_sound(records, header._replace(position=header.position - records.origin))
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 from downconvert.spark.logs.boundaries import Boundaries, header_at
 from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.completeness import (
-    Stretch,
     is_damaged_after,
     is_last,
     last_readable,
@@ -28,9 +27,11 @@ from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile, are_
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_headers import (
+    LastBatch,
     files_with,
     header_of,
     headers_of,
+    is_last_offset_known,
     last_batch,
     records_near,
 )
@@ -48,17 +49,20 @@ from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
 from downconvert.storage.segments.rising import counted
-from records import BatchHeader, CorruptRecordsError
+from records import CorruptRecordsError
 from records.batch import NONE
 
 Made = TypeVar("Made")
 
 
 class Tail(NamedTuple):
-    """The end of a log: the offset after its last complete batch, and that batch's leader epoch."""
+    """The end of a log: the offset after its last complete batch, and that batch's leader epoch.
+
+    is_damaged: the batch there is damaged, and may have a wrong number of offsets."""
 
     end_offset: int
     epoch: int = NONE
+    is_damaged: bool = False
 
 
 class FollowedLog:
@@ -154,6 +158,8 @@ class FollowedLog:
         last = self._log.segments[-1:]
         if not last or not is_last(last[0]):
             return False
+        if self._tail.is_damaged:
+            return True
         make = partial(is_damaged_after, last[0], self.end_offset)
         return self._once(last, ("damaged", last[0]), make)
 
@@ -179,33 +185,43 @@ class FollowedLog:
         if segments and segments[-1].next_offset != OFFSET_MAX:  # another copy continues there
             return Tail(max(end, segments[-1].next_offset))
         for file in reversed(segments):
-            if not file.size:
-                continue
-            header, behind = self._end_of(file)
-            if behind is not None:
-                return Tail(max(end, behind.end), behind.epoch)
-            if header is not None:
-                after = header.last_offset + 1
-                if file.blobs:
-                    self._cache.put(_key(file, after), header)
-                return Tail(end) if after < end else Tail(after, header.leader_epoch)
+            tail = self._end_of(file) if file.size else None
+            if tail is not None:
+                return Tail(end) if tail.end_offset < end else tail
         return Tail(end)
 
-    def _end_of(self, file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
-        """The last batch of a segment before damage, and the last readable offsets behind it. A
-        mounted log is read from its last known batch on."""
+    def _end_of(self, file: SegmentFile) -> Tail | None:
+        """The end of the batches of a segment; of the last one also behind damage and in other
+        copies. None: there are none."""
+        header, is_damaged = self._last_batch(file)
+        after = file.base_offset if header is None else header.last_offset + 1
+        is_uncertain = False
+        if is_last(file) and header is not None and not is_damaged:
+            is_known = partial(is_last_offset_known, file, header)
+            is_uncertain = not self._once([file], ("last offset", file), is_known)
+            after = header.base_offset if is_uncertain else after
+        if is_last(file) and (is_damaged or is_uncertain):
+            whole = whole_split(self._log, file)
+            make = partial(last_readable, whole, after)
+            behind = self._once([file, *whole.copies], ("behind", whole), make)
+            if behind is not None:
+                return Tail(behind.end, behind.epoch, is_uncertain)
+        if is_uncertain:
+            return Tail(after, NONE, is_uncertain)
+        if header is None:
+            return None
         if file.blobs:
-            header, is_damaged = self._cache.of(("last batch", file), partial(last_batch, file))
-        else:
-            key = "last batch", file.path, file.inode
-            header, is_damaged = last_batch(file, self._cache.of(key, lambda: None))
-            self._cache.put(key, header)
-        if not is_damaged or not is_last(file):
-            return header, None
-        start = file.base_offset if header is None else header.last_offset + 1
-        whole = whole_split(self._log, file)
-        make = partial(last_readable, whole, start)
-        return header, self._once([file, *whole.copies], ("behind", whole), make)
+            self._cache.put(_key(file, after), header)
+        return Tail(after, header.leader_epoch)
+
+    def _last_batch(self, file: SegmentFile) -> LastBatch:
+        """A mounted log is read from its last known batch on."""
+        if file.blobs:
+            return self._cache.of(("last batch", file), partial(last_batch, file))
+        key = "last batch", file.path, file.inode
+        found = last_batch(file, self._cache.of(key, lambda: None))
+        self._cache.put(key, found.header)
+        return found
 
     def _committed(self, limit: int = OFFSET_MAX) -> Committed:
         log, limit = self._log, limit if limit < self.end_offset else OFFSET_MAX

@@ -10,6 +10,7 @@ from downconvert.spark.errors import DataLossError
 from downconvert.spark.stream.followed_logs import FollowedLog
 from downconvert.storage.names import Kind, file_name
 from records import ControlRecordType, build_marker
+from tests.damage import damaged
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -77,6 +78,34 @@ def test_a_stream_reads_from_another_copy_what_damage_at_the_end_of_the_leaders_
     source.prepareForTriggerAvailableNow()
     with pytest.warns(RuntimeWarning, match="a-0 is damaged after offset 4"):
         assert source.latestOffset(end) == end
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_stream_does_not_skip_what_a_last_batch_with_too_many_offsets_hides(
+    tmp_path: Path, copies: int, is_packed: bool
+) -> None:
+    """Its checksum shows that the number may be wrong. The log goes on in another copy."""
+    logs, batches = tmp_path / "logs", [batch(at, at + 1, leader_epoch=0) for at in range(0, 12, 2)]
+    wrong = damaged(batches[2], field="last_offset_delta", to=100, crc="stale")
+    partition(logs / "b1", b"".join([*batches[:2], wrong]), "a-0")
+    if copies == 2:
+        partition(logs / "b2", b"".join(batches[:3]), "a-0")
+
+    def place() -> Path:
+        return packed(logs) if is_packed else logs
+
+    source = stream(place(), mode="DROPMALFORMED")
+    end = source.latestOffset({"a": {"0": 0}})
+    assert end == {"a": {"0": {"offset": 2 * copies + 2, "leaderEpoch": 0}}}
+    ending = stream(place(), mode="DROPMALFORMED")
+    ending.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLossError, match=f"a-0 is damaged after offset {2 * copies + 2}"):
+        ending.latestOffset(end)
+    partition(logs / "b2", b"".join(batches), "a-0")
+    place()
+    later = source.latestOffset(end)
+    assert read(source, end, later) == [f"a-0:{at}" for at in range(2 * copies + 2, 12)]
 
 
 def test_a_stream_that_does_not_end_waits_at_damage_which_a_copy_may_mend(tmp_path: Path) -> None:

@@ -184,9 +184,10 @@ def _scanned(
     while position < records.size and after < end:
         try:
             header = _batch_at(records, position)
-            if header.last_offset >= at:
-                verify_checksum(records, header)
             following = header_at(records, position + header.size)
+            # Before a gap, a batch may have more offsets than its header says.
+            if header.last_offset >= at or following is None or following.base_offset > at:
+                verify_checksum(records, header)
             limit = limit_of(header, following, file.offset_max)
             if position != indexed_at and (
                 header.base_offset < after or goes_beyond(header, after, limit)

@@ -21,6 +21,7 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
 from downconvert.storage.names import State as FileState
 from records import MemoryRecords
+from tests.damage import damaged
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -55,6 +56,21 @@ def test_damage_in_the_midst_is_a_stretch_and_nothing_is_claimed_of_its_end(tmp_
     expected = [(0, 2, State.WHOLE, 0), (2, 4, State.DAMAGED, 0), (4, 6, State.WHOLE, 1)]
     assert states(file, cleaned=20) == expected
     assert states(file, cleaned=20, end=3) == expected[:1]
+
+
+@pytest.mark.parametrize("start", [0, 2, 3])
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_offsets_that_a_header_leaves_out_are_damaged_wherever_reading_begins(
+    tmp_path: Path, is_indexed: bool, start: int
+) -> None:
+    """A header says that its batch has one offset. It has two."""
+    few = damaged(BATCHES[1], field="last_offset_delta", to=0, crc="stale")
+    file = made(tmp_path, BATCHES[0] + few + BATCHES[2])
+    if not is_indexed:
+        (tmp_path / file_name(0, Kind.OFFSET_INDEX)).unlink()
+    found = [one[:3] for one in scan(file, start, 6)]
+    first = [] if start else [(0, 2, State.WHOLE)]
+    assert found == [*first, (max(start, 2), 4, State.DAMAGED), (4, 6, State.WHOLE)]
 
 
 def test_a_batch_with_a_lower_offset_at_the_end_is_damage_also_for_a_reader_that_begins_near_it(

@@ -390,8 +390,8 @@ class Connection:
         return None
 
     async def _send(self, send: ResponseSend, delivery: Delivery) -> None:
-        unread, size = self.session.shared.unread, send.in_memory
-        delivery.waiting = partial(unread.held, self.place, size, self._end_unread)
+        unread = self.session.shared.unread
+        delivery.waiting = lambda: unread.held(self.place, send.in_memory, self._end_unread)
         try:
             await delivery.send(send, is_small=self._is_small)
         except RecordsError as error:

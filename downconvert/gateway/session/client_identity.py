@@ -41,8 +41,8 @@ class ClientIdentity:
     are configured. `over_limit`: why the connection is refused; empty: it is not."""
 
     __slots__ = (
-        *("_counted", "_shared", "address", "certificate", "connection", "identified", "login"),
-        *("memory", "over_limit", "proved"),
+        *("_counted", "_login_memory", "_request_memory", "_shared", "address", "certificate"),
+        *("connection", "identified", "login", "memory", "over_limit", "proved"),
     )
 
     def __init__(self, shared: Shared, address: str, certificate: str | None) -> None:
@@ -58,16 +58,16 @@ class ClientIdentity:
         )
         self.identified: Identified | None = None if config.identities.is_needed else config.default
         self.proved: Proved | None = None
-        self.memory: OneRequest
-        self.begin_request()
+        self._request_memory = self._login_memory = shared.requests.of(address)
+        if self.identified is None:
+            self._login_memory = shared.logins.of(address)
+        self.memory: OneRequest = self._login_memory
         self.over_limit = ""
         self._counted: str | None = None  # the name that the connection counts for
 
     def begin_request(self) -> None:
         """Called before each request. Its memory depends on whether the client is identified."""
-        is_known = self.identified is not None
-        memory = self._shared.requests if is_known else self._shared.logins
-        self.memory = memory.of(self.address)
+        self.memory = self._login_memory if self.identified is None else self._request_memory
 
     @property
     def access(self) -> Access:
@@ -192,7 +192,8 @@ class ClientIdentity:
 
     def release(self) -> None:
         """The connection has ended."""
-        self.memory.release()
+        if self.memory.taken:
+            self.memory.release()
         if self._counted is not None:
             self._shared.admissions.leave(self._counted)
             self._counted = None

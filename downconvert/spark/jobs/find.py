@@ -22,7 +22,7 @@ from downconvert.spark.plan.bounds import EVERYTHING
 from downconvert.spark.plan.gather import within_datetime
 from downconvert.spark.plan.planner import plan
 from downconvert.spark.read.rows import read_records
-from downconvert.storage.segments.rising import goes_beyond
+from downconvert.storage.segments.rising import fitting
 from records import BatchHeader, CorruptRecordsError, Records
 from records.formats import V2
 
@@ -164,12 +164,5 @@ def _placed(split: Split, found: Iterator[Json]) -> Iterator[Json]:
 
 def _batches(records: Records) -> Iterator[BatchHeader]:
     """The headers up to damage, without those that have a wrong offset."""
-    after, held = -1, None
     with suppress(CorruptRecordsError):
-        for header in records.batches():
-            if held is not None and not goes_beyond(held, after, header.base_offset):
-                yield held
-                after = held.last_offset + 1
-            held = header
-    if held is not None:
-        yield held
+        yield from fitting(records.batches(), -1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import Rising, below, counted, is_sound
+from downconvert.storage.segments.rising import Rising, below, counted, fitting, is_sound
 from records import BatchHeader, CorruptRecordsError, FileRecords, Records
 
 from .boundaries import Boundaries, header_at
@@ -51,7 +51,7 @@ def records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
     """The header of the batch with an offset; None: there is none, or damage precedes it."""
     with records_near(file, offset) as records, suppress(CorruptRecordsError):
-        for header in counted(records):
+        for header in fitting(counted(records), file.base_offset):
             if header.last_offset >= offset:
                 return header if header.base_offset <= offset else None
     return None

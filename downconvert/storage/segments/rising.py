@@ -79,6 +79,24 @@ def below(headers: Iterable[BatchHeader], end: int) -> Iterator[BatchHeader]:
         was_beyond = is_beyond
 
 
+def fitting(headers: Iterable[BatchHeader], after: int) -> Iterator[BatchHeader]:
+    """The headers of consecutive batches with offsets from `after` on, without those that have a
+    wrong offset. CorruptRecordsError: damage follows."""
+    held: BatchHeader | None = None
+    try:
+        for header in headers:
+            if held is not None and not goes_beyond(held, after, header.base_offset):
+                yield held
+                after = held.last_offset + 1
+            held = header if header.base_offset >= after else None
+    except CorruptRecordsError:
+        if held is not None:
+            yield held
+        raise
+    if held is not None:
+        yield held
+
+
 def in_order(headers: Iterable[BatchHeader], base_offset: int, end: int) -> Iterator[BatchHeader]:
     """The headers of consecutive batches of a segment. `end`: the base offset of the next segment;
     OFFSET_MAX: not known. CorruptRecordsError: the next batch has a wrong offset, or damage follows

@@ -1,6 +1,7 @@
 """Batch headers of one segment, found by offset."""
 
 import gzip
+import struct
 import tempfile
 import threading
 from dataclasses import replace
@@ -42,6 +43,17 @@ def test_a_batch_is_found_by_each_of_its_offsets(tmp_path: Path, is_indexed: boo
     found = [header_of(file, offset) for offset in range(11)]
     bases = [None if header is None else header.base_offset for header in found]
     assert bases == [0, 0, 0, None, None, 5, 5, 7, 7, 7, None]
+
+
+def test_a_batch_with_a_wrong_offset_has_none_of_the_next_one(tmp_path: Path) -> None:
+    """An export would note its leader epoch."""
+    (tmp_path / "a-0").mkdir()
+    second = struct.pack(">q", 3) + batch(2, 3, leader_epoch=0)[8:]
+    entries = [batch(0, 1, leader_epoch=0), second, batch(4, leader_epoch=1)]
+    segment(tmp_path / "a-0", 0, *entries)
+    ((file,),) = (log.segments for log in find_partitions([str(tmp_path)]))
+    found = [header_of(file, offset) for offset in (1, 3, 4)]
+    assert [None if one is None else one.leader_epoch for one in found] == [0, None, 1]
 
 
 @pytest.mark.parametrize(("next_offset", "expected"), [(OFFSET_MAX, 7), (8, 7), (7, 5), (5, 0)])

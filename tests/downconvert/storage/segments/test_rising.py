@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.segments.rising import Rising, below, counted, in_order, may_have
+from downconvert.storage.segments.rising import Rising, below, counted, fitting, in_order, may_have
 from records import CorruptRecordsError, MemoryRecords
 from tests.damage import damaged
 from tests.downconvert.storage.logs import batch
@@ -41,6 +41,29 @@ def test_a_single_batch_beyond_an_offset_does_not_end_the_batches_below() -> Non
     data = b"".join(batch(*range(base, base + 10)) for base in bases)
     found = [header.base_offset for header in below(MemoryRecords(data).batches(), 50)]
     assert found == [0, 10, 30]
+
+
+@pytest.mark.parametrize(
+    ("bases", "expected"),
+    [
+        ([0, 10, 25], [0, 10, 25]),
+        ([0, 11, 20], [0, 20]),  # one offset too high
+        ([0, 1034, 20], [0, 20]),
+        ([0, 4, 20], [0, 20]),
+        ([0, 10, 1044], [0, 10, 1044]),  # nothing shows that the last one is wrong
+    ],
+)
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_batches_with_a_wrong_offset_are_left_out(
+    bases: list[int], expected: list[int], is_torn: bool
+) -> None:
+    data = b"".join(batch(*range(base, base + 10)) for base in bases)
+    torn = damaged(batch(0), field="magic", to=9) if is_torn else b""
+    found = []
+    with pytest.raises(CorruptRecordsError) if is_torn else nullcontext():
+        for header in fitting(MemoryRecords(data + torn).batches(), 0):
+            found.append(header.base_offset)
+    assert found == expected
 
 
 @pytest.mark.parametrize(

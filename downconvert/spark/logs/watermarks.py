@@ -22,8 +22,10 @@ class HighWatermarks:
         self._noted = Checkpoints(HIGH_WATERMARKS)
 
     def of_log(self, log: PartitionLog) -> int:
-        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known."""
-        noted = (self.of(log.topic_partition, one.noted) for one in (log, *log.others))
+        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known. That of
+        a further copy without bytes does not count: a new follower has 0."""
+        others = (one for one in log.others if any(file.size for file in one.segments))
+        noted = (self.of(log.topic_partition, one.noted) for one in (log, *others))
         return max((one for one in noted if one != OFFSET_MAX), default=OFFSET_MAX)
 
     def of(self, name: TopicPartition, directory: str) -> int:

@@ -46,6 +46,19 @@ def test_the_highest_of_the_copies_counts(tmp_path: Path, highest: int) -> None:
     assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == list(range(5))
 
 
+@pytest.mark.parametrize("leader_has_epochs", [False, True])
+def test_the_high_watermark_of_an_empty_copy_does_not_count(
+    tmp_path: Path, leader_has_epochs: bool
+) -> None:
+    """The leader's directory has no checkpoint: nothing limits the query."""
+    leader = partition(tmp_path / "b1", batch(5, 6) + batch(7), "a-0", 5)
+    if leader_has_epochs:
+        (leader / "leader-epoch-checkpoint").write_text("0\n1\n0 5\n")
+    partition(tmp_path / "b2", b"", "a-0", 5)
+    (tmp_path / "b2" / "replication-offset-checkpoint").write_text("0\n1\na 0 0\n")
+    assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == [5, 6, 7]
+
+
 @pytest.mark.parametrize(("noted", "given", "end"), [(2, 4, 2), (4, 2, 2), (9, 3, 3), (3, 9, 3)])
 def test_a_query_ends_at_the_high_watermark_or_before(
     tmp_path: Path, noted: int, given: int, end: int

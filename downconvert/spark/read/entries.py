@@ -242,6 +242,9 @@ class Entries:
                 end = own_end
         elif following is not None and is_last(file):
             end = own_end
+            if end is not None:  # other copies may go on
+                pieces = stretches_of_copies(self.split, end, OFFSET_MAX)
+                end = max((end, *(one.end for one in pieces if one.state is State.WHOLE)))
         elif start is not None:  # the next segment, or a later copy, may go on before the damage
             end = max(start, file.next_offset)
         if start is None or end is None:

@@ -229,3 +229,26 @@ def test_the_gap_before_the_first_batch_of_an_epoch_is_a_cleaners_wherever_readi
         (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 3\n")
     found = rows(tmp_path, mode="PERMISSIVE", endingOffsets=f'{{"a": {{"0": {end}}}}}')
     assert [row["offset"] for row in found] == [3, 4, 5][: max(0, end - 3)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("start", [0, 40, 50])
+def test_another_copy_goes_on_after_a_last_batch_with_a_wrong_offset(
+    tmp_path: Path, start: int, level: str
+) -> None:
+    """The leader's epochs say that the log went further. The other copy's batch is damaged, too."""
+    for broker in ("b1", "b2"):
+        (tmp_path / broker).mkdir()
+    misplaced = (20).to_bytes(8, "big") + BATCHES[4][8:]
+    segment(tmp_path / "b1" / "a-0", 0, *BATCHES[:4], misplaced)
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 70\n")
+    log = indexed_segment(tmp_path / "b2" / "a-0", 0, *BATCHES[:7]).path()
+    log.write_bytes(b"".join([*BATCHES[:4], b"\xff" * 61 + BATCHES[4][61:], *BATCHES[5:7]]))
+    options = {"mode": "PERMISSIVE", "startingOffsets": f'{{"a":{{"0":{start}}}}}'}
+    found = rows(tmp_path, level=level, **options)
+    named = [row["_corrupt"] for row in found if row["_corrupt"]]
+    wanted = [(40, 50)] if start < 50 else []
+    assert [(one["startOffset"], one["endOffset"]) for one in named] == wanted
+    column, step = ("offset", 1) if level == "record" else ("baseOffset", 10)
+    read = [row[column] for row in found if not row["_corrupt"]]
+    assert read == [at for at in range(start, 70, step) if not 40 <= at < 50]

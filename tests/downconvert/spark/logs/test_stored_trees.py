@@ -119,7 +119,7 @@ def test_an_index_that_a_cleaner_had_still_to_rename_is_left_out(
     log.rename(log.with_name(f"{log.name}.swap"))
     with tarfile.open(tmp_path / "b.tar", "w") as tar:
         tar.add(logs, "kafka")
-    with pytest.raises(CorruptFileError, match="was copied amid a cleaning"):
+    with pytest.raises(CorruptFileError, match="was copied while a broker cleaned it"):
         content(tmp_path / "b.tar")
 
 

@@ -92,12 +92,11 @@ def test_passwords_stand_beside_tokens(through: Through) -> None:
     assert handshake(through, "PLAIN").mechanisms == mechanisms
 
 
-def test_a_token_that_was_refused_before_one_that_is_taken_is_forgotten(through: Through) -> None:
-    """Otherwise the end of this connection would be a failed login, in logs and counts."""
+def test_a_handshake_does_not_hide_that_a_token_was_refused(through: Through) -> None:
+    """The end of this connection is a failed login, in logs and counts."""
     log_in(through, token(through.now, iss="https://other.test"))
-    assert through.session.identity.refusal
-    assert log_in(through, token(through.now, groups=["writers"])).auth_bytes == b""
-    assert not through.session.identity.refusal
+    assert handshake(through).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert "issuer" in through.session.identity.refusal
 
 
 def test_a_wrong_token_is_answered_as_kafka_does_and_slows_the_next(through: Through) -> None:

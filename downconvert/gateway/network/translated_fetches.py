@@ -92,7 +92,9 @@ class TranslatedFetches:
         """Ends and counts the current fetch. Its response has `sent` bytes."""
         translation, self.current = self.current, None
         assert translation is not None
-        self._session.identity.memory.release()
+        memory = self._session.identity.memory
+        if memory.taken:  # few fetches need it
+            memory.release()
         sizes = LENGTH.size + len(translation.frame), sent
         seconds = now - translation.started
         self._counters.request_served(FETCH, seconds, self._session.rule, *sizes)

@@ -40,7 +40,7 @@ def test_a_small_fetch_and_a_new_client_call_few_functions() -> None:
             if found.calls <= SMALL_MAX[found.request]:
                 left.pop(found.request, None)
             elif attempt == ATTEMPTS - 1 and found.request in left:
-                raise AssertionError(list(found.lines())[:30])
+                raise AssertionError(found.request, found.calls, list(found.lines())[:30])
         if not left:
             return
     raise AssertionError(f"not measured: {left}")

@@ -41,7 +41,7 @@ def cleaned_until(file: SegmentFile, end: int, records: Records | None = None) -
 
     `end`: the offset after the segment's records. `records`: the segment's, read only as far as
     needed; None: they show no gaps."""
-    if is_indexed_beyond(file, end):
+    if file.is_disputed or is_indexed_beyond(file, end):
         return end
     # Nothing in this copy says what a later leader had from `valid_until` on.
     limit = min(file.next_offset, OFFSET_MAX if file.cleaned == OFFSET_MAX else file.valid_until)

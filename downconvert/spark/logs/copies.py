@@ -9,7 +9,7 @@ Not here: choosing the leader's copy (replicas.py), joining the copies to one lo
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -23,13 +23,15 @@ from downconvert.storage.names import (
     PARTITION_METADATA,
     TopicPartition,
 )
+from records import BatchHeader, CorruptRecordsError
+from records.batch import NONE
 
 from .checkpoints import leader_epochs
 from .completeness import behind_damage, is_damaged_after, is_last
 from .replicas import Copy, topic_id_of
 from .segment_files import PartitionLog, SegmentFile, are_mounted
 from .staging import staged
-from .stored_headers import last_batch
+from .stored_headers import last_batch, records_near
 from .union import union_of
 
 # Larger than a batch of a producer with Kafka's default batch.size.
@@ -153,17 +155,39 @@ def look(log: PartitionLog) -> Copy:
         if last is not None or (epochs and not log.is_mounted):
             break
     end = log.segments[-1].base_offset if log.segments else 0
-    latest = [entry.epoch for entry in epochs]
+    noted = [entry.epoch for entry in epochs]
+    shown: list[int] = []
     if last is not None:
         end = max(end, last.last_offset + 1)
-        latest.append(last.leader_epoch)
+        shown.append(last.leader_epoch)
     is_damaged = damaged is not None and is_damaged_after(damaged, end)
     if damaged is not None and is_damaged:
         for one in behind_damage(damaged, end):
             end = one.end
-            latest.append(one.epoch)
+            shown.append(one.epoch)
         is_damaged = is_damaged_after(damaged, end)
-    epoch = max(latest, default=-1)
+    epoch = max([*noted, *shown], default=NONE)
+    is_confirmed = epoch in (NONE, *noted) or shown.count(epoch) > 1
     return Copy(
-        log.directory, log.start_offset, end, epoch, epochs, topic_id, is_damaged=is_damaged
+        log.directory,
+        log.start_offset,
+        end,
+        epoch,
+        epochs,
+        topic_id,
+        is_damaged,
+        is_confirmed or (last is not None and _is_also_before(log, last, epoch)),
     )
+
+
+def _is_also_before(log: PartitionLog, last: BatchHeader, epoch: int) -> bool:
+    """Whether a batch shortly before the last one has a leader epoch. Errors as those of `look`."""
+    at = last.base_offset - 1
+    for file in reversed(log.segments):
+        if file.base_offset <= at and file.size:
+            with records_near(file, at) as records, suppress(CorruptRecordsError):
+                return any(
+                    one.leader_epoch == epoch for one in records.batches() if one.last_offset <= at
+                )
+            return False
+    return False

@@ -22,7 +22,9 @@ class SegmentFile:
     are not in a mounted directory. Then `directory` is a name for messages. is_clipped: the file
     also has offsets from `next_offset` on, which are read from the next segment. size: bytes; of a
     gzipped log, the compressed size. inode: of the log file; 0: it is not in a mounted directory.
-    cleaned: the offset up to which a cleaner has cleaned this copy of the log."""
+    cleaned: the offset up to which a cleaner has cleaned this copy of the log. is_disputed: it is
+    the last one, another copy has offsets up to `next_offset`, and it is not known whether a later
+    leader has truncated them."""
 
     directory: str
     base_offset: int
@@ -34,6 +36,7 @@ class SegmentFile:
     valid_until: int = OFFSET_MAX
     inode: int = 0
     cleaned: int = 0
+    is_disputed: bool = False
 
     @property
     def offset_max(self) -> int:

@@ -4,7 +4,8 @@ The base is the copy that Kafka would make leader. The log begins where the earl
 unless a DeleteRecords request removed earlier records: then the brokers' log start offset is not a
 segment's base offset. The log ends where the longest copy of the same epochs ends. Offsets that the
 leader's copy lacks in between are read from the other copies. If damage ends the leader's copy, it
-may have been longer than all others, so the end of the log is not known.
+may have been longer than all others, so the end of the log is not known. If it is not known which
+copy is the leader's, offsets that only a longer copy has are missing.
 
 Not here: which copy is the leader's (replicas.py), reading from the others (completeness.py)."""
 
@@ -17,7 +18,7 @@ from downconvert.spark.stores.blobs import Blob
 from downconvert.storage.checkpoints.metadata import topic_id_text
 from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, PARTITION_METADATA, TopicPartition
 
-from .replicas import Copy, best_of
+from .replicas import Copy, best_of, is_disputed, with_known_epochs
 from .segment_files import PartitionLog, SegmentFile, Superseded
 
 
@@ -25,7 +26,9 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     """The log that the copies form together. Warns if they differ.
 
     MixedClustersError: they are not copies of one topic."""
-    leader = best_of(name, [copy for _, copy in found])
+    copies = with_known_epochs(name, [copy for _, copy in found])
+    found = [(log, copy) for (log, _), copy in zip(found, copies, strict=True)]
+    leader = best_of(name, copies)
     log = next(log for log, copy in found if copy is leader)
     ranked = sorted(found, key=lambda one: (one[1].epoch, one[1].end_offset), reverse=True)
     others = [
@@ -38,6 +41,10 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     end = max(ends, default=0)
     if log.segments and end > leader.end_offset and not leader.is_damaged:
         log = replace(log, segments=(*log.segments[:-1], with_end(log.segments[-1], end)))
+    disputed = [copy.end_offset for copy in copies if is_disputed(leader, copy)]
+    if log.segments and disputed and not leader.is_damaged:
+        last = replace(log.segments[-1], next_offset=max(end, *disputed), is_disputed=True)
+        log = replace(log, segments=(*log.segments[:-1], last))
     log = _from_the_beginning(log, [other for other, _ in others])
     ids = (copy.topic_id for _, copy in found if copy.topic_id is not None)
     return replace(
@@ -45,14 +52,15 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
         topic_id=log.topic_id or next(map(topic_id_text, ids), None),
         others=tuple(other for other, _ in others),
         epochs=leader.epochs,
-        superseded=tuple(_superseded(leader, [copy for _, copy in found])),
+        superseded=tuple(_superseded(leader, copies)),
     )
 
 
 def _superseded(leader: Copy, copies: Sequence[Copy]) -> Iterator[Superseded]:
     for copy in copies:
         start = leader.end_of_epoch(copy.epoch)
-        if copy is not leader and start < copy.end_offset:
+        is_known = copy is not leader and not is_disputed(leader, copy)
+        if is_known and start < copy.end_offset:
             yield Superseded(start, copy.end_offset, copy.epoch, copy.directory)
 
 

@@ -198,9 +198,12 @@ class Entries:
             return
         known = cleaned_until(file, after, self.records)
         for first, last in ((max(first, known), last) for first, last in absent if last > known):
+            follows = "the next segment begins at"
+            if file.is_disputed:
+                follows = "another copy, which a later leader may have truncated, at"
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
-                f"{self.path} ends at {after}, and the next segment begins at {file.next_offset}"
+                f"{self.path} ends at {after}, and {follows} {file.next_offset}"
             )
             if self.options.mode is Mode.PERMISSIVE:
                 is_cut = not is_superseded and is_indexed_beyond(file, after)

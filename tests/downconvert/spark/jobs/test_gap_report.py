@@ -79,6 +79,15 @@ def test_records_that_a_later_leader_truncated_are_superseded_and_no_loss(tmp_pa
     assert absent_offsets([row]) == {}
 
 
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+def test_records_that_a_later_leader_may_have_truncated_are_missing(tmp_path: Path) -> None:
+    """There is no checkpoint, and only one batch has the later epoch."""
+    for broker, last in (("b1", batch(2, 3, leader_epoch=0)), ("b2", batch(2, leader_epoch=1))):
+        (tmp_path / broker).mkdir()
+        segment(tmp_path / broker / "a-0", 0, batch(0, 1, leader_epoch=0), last)
+    assert states(tmp_path) == [("a-0", 3, 4, "missing")]
+
+
 def test_gaps_of_a_path_without_partitions_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no partitions there"):
         plan_of([str(tmp_path)])

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,17 +162,18 @@ def test_batches_behind_damage_count_for_how_far_a_copy_goes_and_in_which_epoch(
     data = [batch(at, codec=codec, leader_epoch=epoch) for at, epoch in ((0, 1), (1, 1), (2, 4))]
     segment(directory, 0, data[0], data[1][:-1] + b"?", data[2])
     log = read_partition(OLD, str(directory))
-    assert look(log) == Copy(log.directory, 0, 3, 4)
+    unconfirmed = Copy(log.directory, 0, 3, 4, is_confirmed=False)
+    assert look(log) == unconfirmed
     indexed_segment(directory, 0, *data, batch(3))
     path = directory / file_name(0, Kind.LOG)
     path.write_bytes(data[0] + bytes(len(data[1])) + data[2])
-    assert look(read_partition(OLD, str(directory))) == Copy(log.directory, 0, 3, 4)
+    assert look(read_partition(OLD, str(directory))) == unconfirmed
     path.write_bytes(data[0] + bytes(len(data[1])) + data[2] + bytes(70) + b"\2")
     found = look(read_partition(OLD, str(directory)))
-    assert found == Copy(log.directory, 0, 3, 4, is_damaged=True)
+    assert found == replace(unconfirmed, is_damaged=True)
     path.write_bytes(data[0] + bytes(len(data[1])) + b"\2" * 99)
     found = look(read_partition(OLD, str(directory)))
-    assert found == Copy(log.directory, 0, 1, 1, is_damaged=True)
+    assert found == Copy(log.directory, 0, 1, 1, is_damaged=True, is_confirmed=False)
 
 
 @pytest.mark.parametrize("count", [3, 4])

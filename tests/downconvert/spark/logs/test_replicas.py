@@ -6,11 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from downconvert.spark.errors import MixedClustersError
+from downconvert.spark.errors import MissingOffsetsError, MixedClustersError
 from downconvert.spark.logs.replicas import Copy, best_of, id_text_of
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
+from tests.damage import damaged
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -52,9 +53,10 @@ def test_a_later_leader_epoch_counts_more_than_a_higher_offset(tmp_path: Path) -
     left = broker(tmp_path, "b1")  # went on writing when others had chosen another leader
     segment(left, 0, batch(0, 1, leader_epoch=0), batch(2, 3, 4, size=20, leader_epoch=0))
     leader = broker(tmp_path, "b2")
-    segment(leader, 0, batch(0, 1, leader_epoch=0), batch(2, leader_epoch=1))
+    later = [batch(offset, leader_epoch=1) for offset in (2, 3)]
+    segment(leader, 0, batch(0, 1, leader_epoch=0), *later)
     with pytest.warns(RuntimeWarning, match=r"copies of topic-0 differ: .*b1/topic-0 goes up to 5"):
-        assert offsets(tmp_path) == [0, 1, 2]
+        assert offsets(tmp_path) == [0, 1, 2, 3]
     (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 2\n")
     with pytest.warns(RuntimeWarning, match="has only what is below 2;"):
         (log,) = find_partitions([str(tmp_path)])
@@ -123,3 +125,81 @@ def test_an_epoch_ends_where_the_next_later_one_begins() -> None:
     leader = copy("b", 30, 5, (0, 0), (2, 10), (5, 20))
     ends = {epoch: leader.end_of_epoch(epoch) for epoch in (-1, 0, 1, 2, 4, 5, 6)}
     assert ends == {-1: 0, 0: 10, 1: 10, 2: 20, 4: 20, 5: 30, 6: 30}
+
+
+def with_checkpoint(directory: Path, *epochs: tuple[int, int]) -> None:
+    lines = [f"{epoch} {start}" for epoch, start in epochs]
+    text = "\n".join(["0", str(len(epochs)), *lines, ""])
+    (directory / "leader-epoch-checkpoint").write_text(text)
+
+
+def of_epochs(*epochs: int) -> list[bytes]:
+    """Batches of two records, each with its leader epoch, which no checksum covers."""
+    batches = [batch(2 * number, 2 * number + 1) for number in range(len(epochs))]
+    return [
+        damaged(data, field="leader_epoch", to=epoch, crc="stale")
+        for data, epoch in zip(batches, epochs, strict=True)
+    ]
+
+
+WRONG = [1, 2, 64, 1 << 30]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_an_epoch_of_a_last_batch_that_no_checkpoint_has_does_not_count(
+    tmp_path: Path, wrong: int, is_indexed: bool
+) -> None:
+    """A broker notes an epoch before it writes the first batch of it."""
+    short, long = broker(tmp_path, "b1"), broker(tmp_path, "b2")
+    write = indexed_segment if is_indexed else segment
+    write(short, 0, *of_epochs(0, 0, 0, 0, wrong))
+    write(long, 0, *of_epochs(*[0] * 8))
+    with_checkpoint(short, (0, 0))
+    with_checkpoint(long, (0, 0))
+    with pytest.warns(RuntimeWarning, match=rf"b1/topic-0 has leader epoch {wrong}, which no"):
+        assert offsets(tmp_path) == list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("ends", "epochs"),
+    [
+        *(((0, 0, 0, 0, wrong), (0,) * 8) for wrong in WRONG),
+        # The longer copy's last batch has a wrong epoch, an earlier one.
+        ((2, 2, 2, 2, 2), (2, 2, 2, 2, 2, 2, 2, 0)),
+        ((0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0, 0, -(2**31))),
+    ],
+)
+@pytest.mark.parametrize("compacted", ["", "topic"])
+@pytest.mark.filterwarnings("ignore:copies of topic-0 differ")
+def test_without_checkpoints_an_epoch_of_one_batch_does_not_hide_another_copys_records(
+    tmp_path: Path, ends: tuple[int, ...], epochs: tuple[int, ...], compacted: str
+) -> None:
+    segment(broker(tmp_path, "b1"), 0, *of_epochs(*ends))
+    segment(broker(tmp_path, "b2"), 0, *of_epochs(*epochs))
+    with pytest.warns(RuntimeWarning, match="copies of topic-0 differ: .* not known whether"):
+        read = rows(tmp_path, mode="PERMISSIVE", compacted=compacted)
+    assert [row["offset"] for row in read if row["_corrupt"] is None] == list(range(10))
+    (report,) = [row["_corrupt"] for row in read if row["_corrupt"]]
+    assert (report["startOffset"], report["endOffset"]) == (10, 16)
+    assert "another copy, which a later leader may have truncated, at 16" in report["reason"]
+    with pytest.raises(MissingOffsetsError, match="offsets 10 up to 16 are missing"):
+        offsets(tmp_path, compacted=compacted)
+
+
+@pytest.mark.parametrize("others", [((0, 0), (1, 8)), ()])
+def test_a_leader_that_has_written_one_batch_in_its_epoch(
+    tmp_path: Path, others: tuple[tuple[int, int], ...]
+) -> None:
+    """Its checkpoint has the epoch, or another copy's, which was copied later."""
+    leader, follower = broker(tmp_path, "b1"), broker(tmp_path, "b2")
+    segment(leader, 0, *of_epochs(0, 0, 0, 0, 1))
+    segment(follower, 0, *of_epochs(*[0] * 8))
+    with_checkpoint(leader, *(((0, 0),) if others else ((0, 0), (1, 8))))
+    with_checkpoint(follower, (0, 0))
+    if others:
+        third = broker(tmp_path, "b3")
+        segment(third, 0, *of_epochs(0, 0, 0, 0))
+        with_checkpoint(third, *others)
+    with pytest.warns(RuntimeWarning, match=r"copies of topic-0 differ: .*b2/topic-0 goes up to"):
+        assert offsets(tmp_path) == list(range(10))

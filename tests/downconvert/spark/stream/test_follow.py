@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.errors import DataLossError, NotMountedError
+from downconvert.spark.errors import DataLossError, MissingOffsetsError, NotMountedError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import header_of
@@ -214,9 +214,21 @@ def test_a_checkpoint_without_epochs_is_read_on_from(tmp_path: Path) -> None:
 
 def test_a_stream_follows_the_copy_of_the_later_epoch(tmp_path: Path) -> None:
     partition(tmp_path / "b1", batch(0, 1, 2, 3, leader_epoch=0), "a-0")
-    partition(tmp_path / "b2", batch(0, 1, leader_epoch=0) + batch(2, leader_epoch=1), "a-0")
+    data = batch(0, 1, leader_epoch=0) + batch(2, leader_epoch=1)
+    leader = partition(tmp_path / "b2", data, "a-0")
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 2\n")
     with pytest.warns(RuntimeWarning, match="copies of a-0 differ"):
         assert stream(tmp_path).latestOffset({"a": {"0": 0}}) == at(3, 1)
+
+
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+def test_a_stream_fails_if_it_is_not_known_which_copy_is_the_leaders(tmp_path: Path) -> None:
+    partition(tmp_path / "b1", batch(0, 1, 2, 3, leader_epoch=0), "a-0")
+    partition(tmp_path / "b2", batch(0, 1, leader_epoch=0) + batch(2, leader_epoch=1), "a-0")
+    source = stream(tmp_path, failOnDataLoss=True)
+    start = {"a": {"0": 0}}
+    with pytest.raises(MissingOffsetsError, match="offsets 3 up to 4 are missing"):
+        read(source, start, source.latestOffset(start))
 
 
 def test_committed_records_wait_for_the_end_of_their_transaction(directory: Path) -> None:

@@ -100,14 +100,8 @@ def _valid_until(tree: Tree, copy: Copy) -> int:
 
 def limit_of(tree: Tree) -> int:
     """The highest of the high watermarks in the brokers' checkpoints; END if there is none. Empty
-    copies, and copies with no record of the leader's log, do not count."""
-    noted = [
-        copy.high_watermark
-        for copy in tree.copies
-        if copy.log
-        and is_written(copy)
-        and (copy.is_valid or copy.present()[0].base < _valid_until(tree, copy))
-    ]
+    copies do not count."""
+    noted = [copy.high_watermark for copy in tree.copies if copy.log and is_written(copy)]
     return max((one for one in noted if one is not None), default=END)
 
 

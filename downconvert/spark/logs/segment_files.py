@@ -101,7 +101,8 @@ class PartitionLog:
     snapshots, topic id) by their names.
 
     topic_id: as text, if a file name or one of several copies states it. others: further copies of
-    the log, which may have offsets that it lacks. is_tier: it is a copy in tiered storage. All of
+    the log, which may have offsets that it lacks. unneeded: copies that have none of its offsets.
+    is_tier: it is a copy in tiered storage. All of
     its transactions have ended, because brokers copy stable records only."""
 
     topic_partition: TopicPartition
@@ -112,6 +113,7 @@ class PartitionLog:
     sides: tuple[tuple[str, Blob], ...] = ()
     topic_id: str | None = None
     others: tuple["PartitionLog", ...] = ()
+    unneeded: tuple["PartitionLog", ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
     superseded: tuple[Superseded, ...] = ()
     is_tier: bool = False

@@ -36,6 +36,7 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
         for other, copy in ranked
         if copy is not leader
     ]
+    unneeded = [other for other, _ in others if not other.segments]
     others = [(other, copy) for other, copy in others if other.segments]
     ends = (min(copy.end_offset, leader.end_of_epoch(copy.epoch)) for _, copy in others)
     end = max(ends, default=0)
@@ -51,6 +52,7 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
         log,
         topic_id=log.topic_id or next(map(topic_id_text, ids), None),
         others=tuple(other for other, _ in others),
+        unneeded=tuple(unneeded),
         epochs=leader.epochs,
         superseded=tuple(_superseded(leader, copies)),
     )

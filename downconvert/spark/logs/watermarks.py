@@ -10,9 +10,11 @@ import warnings
 from pathlib import Path
 
 from downconvert.storage.names import HIGH_WATERMARKS, OFFSET_MAX, TopicPartition
+from records.formats import ENTRY_HEAD_SIZE
 
 from .checkpoints import Checkpoints
-from .segment_files import PartitionLog
+from .segment_files import PartitionLog, SegmentFile
+from .stored_headers import records_near
 
 
 class HighWatermarks:
@@ -22,11 +24,18 @@ class HighWatermarks:
         self._noted = Checkpoints(HIGH_WATERMARKS)
 
     def of_log(self, log: PartitionLog) -> int:
-        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known. That of
-        a further copy without bytes does not count: a new follower has 0."""
-        others = (one for one in log.others if any(file.size for file in one.segments))
-        noted = (self.of(log.topic_partition, one.noted) for one in (log, *others))
-        return max((one for one in noted if one != OFFSET_MAX), default=OFFSET_MAX)
+        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known. A new
+        follower has 0, which does not count if its copy is empty.
+
+        FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+        copies = (log, *log.others, *log.unneeded)
+        noted = [self.of(log.topic_partition, copy.noted) for copy in copies]
+        highest = max((one for one in noted if one != OFFSET_MAX), default=OFFSET_MAX)
+        if highest or not noted[0]:
+            return highest
+        pairs = zip(copies, noted, strict=True)
+        files = (file for copy, limit in pairs if not limit for file in copy.segments)
+        return 0 if any(map(_has_begun, files)) else OFFSET_MAX
 
     def of(self, name: TopicPartition, directory: str) -> int:
         """The high watermark of the partition in this directory; OFFSET_MAX if there is no
@@ -45,3 +54,12 @@ class HighWatermarks:
                 stacklevel=2,
             )
         return noted.get(name, 0)
+
+
+def _has_begun(file: SegmentFile) -> bool:
+    """Whether a segment has a batch, whole or not. A preallocated file begins with zeros."""
+    head = bytearray(ENTRY_HEAD_SIZE)
+    if file.size:
+        with records_near(file, file.base_offset) as records:
+            records.read_into(memoryview(head)[: records.size], 0)
+    return any(head)

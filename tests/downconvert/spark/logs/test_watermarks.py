@@ -7,7 +7,7 @@ import pytest
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX
-from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.reading import packed, partition, rows
 from tests.downconvert.storage.logs import batch
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -46,17 +46,41 @@ def test_the_highest_of_the_copies_counts(tmp_path: Path, highest: int) -> None:
     assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == list(range(5))
 
 
+@pytest.mark.parametrize("zeros", [0, 4096])
 @pytest.mark.parametrize("leader_has_epochs", [False, True])
 def test_the_high_watermark_of_an_empty_copy_does_not_count(
-    tmp_path: Path, leader_has_epochs: bool
+    tmp_path: Path, leader_has_epochs: bool, zeros: int
 ) -> None:
     """The leader's directory has no checkpoint: nothing limits the query."""
     leader = partition(tmp_path / "b1", batch(5, 6) + batch(7), "a-0", 5)
     if leader_has_epochs:
         (leader / "leader-epoch-checkpoint").write_text("0\n1\n0 5\n")
-    partition(tmp_path / "b2", b"", "a-0", 5)
+    partition(tmp_path / "b2", bytes(zeros), "a-0", 5)
     (tmp_path / "b2" / "replication-offset-checkpoint").write_text("0\n1\na 0 0\n")
     assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == [5, 6, 7]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_the_high_watermark_of_a_copy_counts_that_has_no_whole_batch(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Its last segment, which begins where the other copy ends, was cut off."""
+    logs = tmp_path / "logs"
+    for name, data, noted in (("b1", batch(5, 6)[:-9], 4), ("b2", batch(0, 1, 2, 3, 4), 0)):
+        partition(logs / name, data, "a-0", 5 if name == "b1" else 0)
+        (logs / name / "replication-offset-checkpoint").write_text(f"0\n1\na 0 {noted}\n")
+    path = packed(logs) if is_packed else logs
+    assert [row["offset"] for row in rows(path, stopAtHighWatermark=True)] == list(range(4))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_high_watermark_of_0_counts_if_its_copy_has_records(tmp_path: Path, count: int) -> None:
+    """The third broker is new, and the leader's has no checkpoint."""
+    for name, data in (("b1", batch(0, 1, 2)), ("b2", batch(0, 1) * (count > 0)), ("b3", b"")):
+        partition(tmp_path / name, data, "a-0")
+        if name != "b1":
+            (tmp_path / name / "replication-offset-checkpoint").write_text("0\n1\na 0 0\n")
+    assert len(rows(tmp_path, stopAtHighWatermark=True)) == (0 if count else 3)
 
 
 @pytest.mark.parametrize(("noted", "given", "end"), [(2, 4, 2), (4, 2, 2), (9, 3, 3), (3, 9, 3)])

@@ -33,7 +33,7 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
-from downconvert.storage.segments.rising import NOT_RISING, counted
+from downconvert.storage.segments.rising import NOT_RISING, counted, fitting
 from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE
@@ -276,7 +276,8 @@ class Entries:
         than the offset `until`."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
-            for header in counted(self.records.slice(near, self.size - near)):
+            headers = counted(self.records.slice(near, self.size - near))
+            for header in fitting(headers, self.split.segment.base_offset):
                 position = near + header.position + header.size
                 if position > end or header.base_offset >= self.split.segment.offset_max:
                     break

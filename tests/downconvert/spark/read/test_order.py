@@ -354,3 +354,24 @@ def test_a_wrong_offset_before_the_leaders_beginning_hides_nothing(
     lost = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
     assert [(one["startOffset"], one["endOffset"]) for one in lost] == [(190, 200)]
     assert len(found) == 1 + (191 if level == "record" else 20)
+
+
+@pytest.mark.parametrize("size", range(300, 1500, 100))
+def test_damage_after_a_wrong_offset_is_reported_where_a_task_begins(
+    tmp_path: Path, size: int
+) -> None:
+    """In another copy's segment, which goes beyond the beginning of the leader's log."""
+    entries = [batch(*range(first, first + 10)) for first in range(100, 300, 10)]
+    for broker in ("b1", "b2"):
+        (tmp_path / broker).mkdir()
+    segment(tmp_path / "b1" / "a-0", 200, *entries[10:])
+    directory = tmp_path / "b2" / "a-0"
+    indexed_segment(directory, 100, *entries[:12])
+    bad = [wrong(entries[5], 19), flipped(entries[6], 8 * 70)]
+    data = b"".join([*entries[:5], *bad, *entries[7:12]])
+    (directory / file_name(100, Kind.LOG)).write_bytes(data)
+    found = rows(tmp_path, mode="PERMISSIVE", maxPartitionBytes=size)
+    lost = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    absent = {at for one in lost for at in range(one["startOffset"], one["endOffset"])}
+    assert absent == set(range(150, 170))
+    assert len(found) - len(lost) == 180

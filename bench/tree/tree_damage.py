@@ -29,7 +29,7 @@ from .tree_files import written
 from .tree_log import Batch
 from .tree_mixed import MIXED, add_unfinished, mix
 from .tree_model import NAME, VARIED, Copy, Tree, generated
-from .tree_offsets import BESIDE, FLIPPED, flip, miscount
+from .tree_offsets import BESIDE, FLIPPED, MISDATED, flip, miscount, misdate
 from .tree_places import PLACED, REMOTE, move, place
 from .tree_rows import dress
 from .tree_selected import SELECTED, select
@@ -59,6 +59,8 @@ def varied(seed: int) -> Tree:
         miscount(tree)
     if seed >= SIZED:
         enlarge(tree)
+    if seed >= MISDATED:
+        misdate(tree)
     return tree
 
 

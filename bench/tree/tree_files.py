@@ -12,13 +12,14 @@ from tests.damage import damaged
 from tests.downconvert.storage.logs import indexed_segment
 
 from .tree_log import transactions, write_transaction_index
-from .tree_model import NAME, TOPIC_ID, Piece, Tree
+from .tree_model import NAME, TOPIC_ID, WRONG_EPOCH, Piece, Tree
 
 OFFSET_SIZE: Final = 8
 MISCOUNTED: Final = {  # fields of a header, and their wrong values
     "many": ("last_offset_delta", 1000),
     "few": ("last_offset_delta", 0),
     "records": ("records_count", 1),
+    "epoch": ("leader_epoch", WRONG_EPOCH),
 }
 
 

@@ -23,6 +23,7 @@ VARIED: Final = 3_000_000
 # the next batch.
 BROKEN: Final = ("body", "header", "zeros", "noise")
 HEADERLESS: Final = (*BROKEN[1:], "size")
+WRONG_EPOCH: Final = 64  # of a leader, in a damaged header; all right ones are lower
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Piece:
     batches: list[Batch]
     is_indexed: bool
     keep: int | None = None  # bytes that were copied; None: all
-    # by batch number: BROKEN, "offset" or "size"
+    # by batch number: BROKEN, "offset", "size" or "epoch"
     broken: dict[int, str] = field(default_factory=dict)
     flips: dict[int, int] = field(default_factory=dict)  # by batch number, the bit of its offset
     is_gone: bool = False

@@ -1,5 +1,6 @@
 """Flips bits in the base offsets of batches, which no checksum covers. A wrong offset shows if the
-batch overlaps a neighbour. Other batches get a wrong number of offsets, which their checksum shows.
+batch overlaps a neighbour. Other batches get a wrong number of offsets, which their checksum shows,
+or a wrong leader epoch, which only the copy's leader epoch checkpoint shows.
 
 Not here: other damage (tree_model.py, tree_damage.py)."""
 
@@ -7,6 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
+from downconvert.storage.names import LEADER_EPOCHS
 from records.formats import V2
 
 from .tree_model import Copy, Tree
@@ -18,6 +20,8 @@ FLIPPED: Final = 10_300_000
 BESIDE: Final = 24_000_000
 # Seeds from here on also have too low numbers of offsets and of records.
 FEWER: Final = 25_000_000
+# Seeds from here on also have wrong leader epochs.
+MISDATED: Final = 27_000_000
 BITS: Final = 64
 SIGN: Final = 63
 
@@ -54,6 +58,22 @@ def miscount(tree: Tree) -> None:
                 if tree.seed >= FEWER and some[0].last > some[0].base:
                     kinds += ["few", *(["records"] * (len(some[0].records) > 1))]
                 piece.broken[at] = chance.choice(kinds)
+
+
+def misdate(tree: Tree) -> None:
+    """Gives the last batches of some copies a wrong, later leader epoch. Each of these copies has
+    its checkpoint, and the longest copy has the batch. No other damage is there."""
+    chance = random.Random(f"epoch {tree.seed}")
+    longest = max(tree.copies, key=lambda copy: copy.end)
+    for copy in tree.copies if not tree.is_hurt else ():
+        last = copy.pieces[-1] if copy.pieces else None
+        is_new = last is not None and bool(last.batches) and last.batches[-1].magic == V2
+        is_short = copy.end < longest.end and longest.covers(copy.end - 1)
+        is_noted = (
+            bool(copy.epochs) and copy.broker not in TIERS and LEADER_EPOCHS not in copy.lost_notes
+        )
+        if last and is_new and is_short and is_noted and chance.random() < 0.5:
+            last.broken[len(last.batches) - 1] = "epoch"
 
 
 def _possible(copy: Copy) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from records.formats import V2
 from tests.downconvert.spark.reading import rows
 
 from .tree_log import DAY, Batch
-from .tree_model import NAME, Tree
+from .tree_model import NAME, WRONG_EPOCH, Tree
 from .tree_shapes import replace_batches
 
 ERAS: Final = (-(10**13), -1, 0, DAY, DATETIME_MAX, TIMESTAMP_MAX, 2**63 - 2**50)
@@ -89,13 +89,14 @@ def _batches(tree: Tree, place: str) -> str | None:
     cleaned, these differ."""
     truth, own = tree.truth, set(tree.log)
     heads = {
-        _head(header, one)
+        _head(header._replace(leader_epoch=epoch), one)
         for copy in tree.copies
         for piece in copy.pieces
-        for one in piece.batches
+        for number, one in enumerate(piece.batches)
         if one.magic == V2
         if one in own or (one.records and all(truth.get(at) == has for at, _, has in one.records))
         for header in [BatchHeader.parse(one.data, 0, 0)]
+        for epoch in [WRONG_EPOCH if piece.broken.get(number) == "epoch" else one.epoch]
     }
     for row in rows(place, level="batch", mode="PERMISSIVE"):
         if row["_corrupt"] is None and row["magic"] == V2 and _seen(row) not in heads:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pytest
 
+from downconvert.spark.logs import trees
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import arrow_schema, schema_of
 from downconvert.spark.read.reader import SegmentReader, Task
-from downconvert.storage.names import Kind, file_name
+from downconvert.storage.names import Kind, TopicPartition, file_name, parse_partition
 from records import Record, build
 from records.formats import V2
 
@@ -116,3 +118,18 @@ def kept(path: Path, *records: tuple[bytes | None, bytes | None]) -> None:
     path.mkdir()
     found = [Record(n, 0, key=key, value=value) for n, (key, value) in enumerate(records)]
     (path / "00000000000000000000.log").write_bytes(build(found, magic=V2))
+
+
+def delete_when_seen(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next search for partitions finds the directory's name. Then its topic is deleted: Kafka
+    first renames the directory, before the search looks at it."""
+    seen = []
+
+    def parsed(name: str) -> TopicPartition | None:
+        if not seen:
+            deleted = f"{directory.name}.0123456789abcdef0123456789abcdef-delete"
+            directory.rename(directory.with_name(deleted))
+        seen.append(name)
+        return parse_partition(name)
+
+    monkeypatch.setattr(trees, "parse_partition", parsed)

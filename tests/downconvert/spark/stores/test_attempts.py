@@ -7,10 +7,8 @@ import pytest
 
 from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.jobs.jobs import JobError, chosen
-from downconvert.spark.logs import trees
 from downconvert.spark.stores.attempts import ATTEMPTS, attempted
-from downconvert.storage.names import TopicPartition, parse_partition
-from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.reading import delete_when_seen, partition, rows
 from tests.downconvert.storage.logs import batch
 
 
@@ -31,15 +29,7 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two topics. The first is deleted when the search has seen its name."""
     for name in ("a-0", "b-0"):
         partition(tmp_path, batch(0, 1), name)
-    seen = []
-
-    def parsed(name: str) -> TopicPartition | None:
-        if not seen:
-            (tmp_path / "a-0").rename(tmp_path / "a-0.0123456789abcdef0123456789abcdef-delete")
-        seen.append(name)
-        return parse_partition(name)
-
-    monkeypatch.setattr(trees, "parse_partition", parsed)
+    delete_when_seen(tmp_path / "a-0", monkeypatch)
     return tmp_path
 
 

@@ -14,10 +14,10 @@ from downconvert.spark.logs import trees
 from downconvert.spark.logs.checkpoints import Checkpoints
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.trees import read_partition
-from downconvert.storage.names import Kind, TopicPartition, file_name, parse_partition
+from downconvert.storage.names import Kind, TopicPartition, file_name
 from downconvert.storage.segments.segment import Segment
 from records import FileRecords
-from tests.downconvert.spark.reading import packed, partition
+from tests.downconvert.spark.reading import delete_when_seen, packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 from .test_follow import Limit, at, read, stream
@@ -219,15 +219,7 @@ def test_a_partition_that_is_deleted_during_the_search_does_not_end_the_stream(
     for name in ("a-0", "b-0"):
         partition(tmp_path, batch(0, 1), name)
     source = stream(tmp_path)
-    seen = []
-
-    def parsed(name: str) -> TopicPartition | None:
-        if not seen:
-            (tmp_path / "a-0").rename(tmp_path / "a-0.0123456789abcdef0123456789abcdef-delete")
-        seen.append(name)
-        return parse_partition(name)
-
-    monkeypatch.setattr(trees, "parse_partition", parsed)
+    delete_when_seen(tmp_path / "a-0", monkeypatch)
     assert source.latestOffset({"b": {"0": 0}}) == {"b": {"0": 2}}
     monkeypatch.undo()
     shutil.rmtree(tmp_path)

@@ -33,7 +33,7 @@ class RequestHeader(NamedTuple):
 
 
 class Derived(Protocol):
-    """What a handler derives from a request."""
+    """Values that a handler derives from a request."""
 
     def from_offset(self, offset: int) -> "Derived":
         """The same of a fetch of one partition that differs only in its offset."""

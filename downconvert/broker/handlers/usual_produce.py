@@ -23,18 +23,19 @@ from .produce import ALL, LEADER, ZSTD_VERSION
 from .usual import Usual
 
 NONE: Final = -1  # no transactional id
-# Of a request: the length of the transactional id, acks, the timeout, the number of topics, the
-# length of the topic's name.
+# A request begins with the length of the transactional id, acks, the timeout, the number of topics,
+# and the length of the topic's name.
 HEAD: Final = Struct(">hhiih")
 PARTITION: Final = Struct(">iii")  # the number of partitions, the index, the size of the records
-# Of a response: its length, the correlation id, the number of topics, the length of the name.
+# A response begins with its length, the correlation id, the number of topics, and the length of the
+# name.
 START: Final = Struct(">iiih")
 
 
 class Layout(NamedTuple):
-    """What follows the name in a response: the number of partitions, the index, the error code, the
-    base offset, the append time, the start of the log (if `has_start`), and `rest`: record errors,
-    the error message, the throttle time."""
+    """A version's fields after the name in a response: the number of partitions, the index, the
+    error code, the base offset, the append time, the start of the log (if `has_start`), and `rest`:
+    record errors, the error message, the throttle time."""
 
     struct: Struct
     has_start: bool

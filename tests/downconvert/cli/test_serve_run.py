@@ -1,4 +1,4 @@
-"""How the command runs its server. What it serves is in test_serve.py."""
+"""How the command runs its server. Not here: its responses (test_serve.py)."""
 
 import gc
 from pathlib import Path

@@ -74,7 +74,7 @@ def test_bytes_in_are_those_of_the_records_that_were_read(size: int, codec: Code
 @pytest.mark.parametrize("size", [100, 50_000])
 @pytest.mark.parametrize("first_offset", [0, 3, 9])
 def test_only_messages_from_the_first_offset_on_are_counted(first_offset: int, size: int) -> None:
-    """Of large messages, too, of which each is checked in pieces before its offset counts."""
+    """Large messages count so, too. Each is checked in pieces before its offset counts."""
     records = [Record(n, 5, value=random.Random(n).randbytes(size)) for n in range(10)]
     data = MemoryRecords(b"".join(build([one], magic=1) for one in records))
     conversion = convert(data, 0, first_offset)

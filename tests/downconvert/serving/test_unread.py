@@ -45,7 +45,7 @@ def test_the_client_that_has_read_nothing_for_the_longest_time_is_disconnected()
 
 
 def test_the_address_that_takes_the_most_makes_room() -> None:
-    """Whoever waits there, a client elsewhere reads on as slowly as it likes."""
+    """A client of another address reads on as slowly as it likes, however many wait at this one."""
     clients = Clients(4 * SIZE)
     clients.hold("slow", "b1", "b2", "c1")
     clients.hold("b3", "b4")

@@ -51,7 +51,7 @@ class Batch(Rendered):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends the records: a producer (if it has an id) with its next sequence number."""
+    """The sender of the records: a producer (if it has an id) with its next sequence number."""
 
     producer: tuple[Token | int, int]
     is_in_transaction: bool

@@ -1,4 +1,4 @@
-"""What is around a request: its header, and what follows its last field.
+"""The parts around a request: its header, and the bytes after its last field.
 
 A few of the requests have a client id that no client has, a version that no server has, tagged
 fields that no server knows, more or fewer bytes than their fields need, or a byte that is another.
@@ -62,7 +62,7 @@ class Envelope:
     error: str = ""  # why its fields cannot be read then
 
     def response_version(self, version: int) -> int:
-        """Of the response to a request of a version: 0, where no server has the version (KIP-511).
+        """The version of the response to a request: 0, where no server has its version (KIP-511).
         Only ApiVersions is answered then."""
         return version if self.version is None else 0
 
@@ -87,7 +87,7 @@ PLAIN: Final = Envelope()
 
 
 def envelope(random: Random, api: ApiKey, version: int) -> Envelope:
-    """What is around the next request."""
+    """The parts around the next request."""
     has_tags = is_flexible(api, version) and random.random() < 0.1
     if random.random() > ODD_SHARE:
         return Envelope(has_unknown_tags=has_tags)

@@ -77,7 +77,7 @@ def asked(random: Random, broker: Broker) -> Message:
 def responses(
     broker: Broker, version: int, body: Message, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[Any, ...]]:
-    """What the client gets at once and otherwise, and what is noted about it."""
+    """The client's responses at once and otherwise, with the figures that are noted about them."""
     found = []
     for is_usual in (True, False):
         with monkeypatch.context() as patch:

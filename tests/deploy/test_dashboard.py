@@ -17,6 +17,7 @@ from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch
 from tests.downconvert.cli.running import start
 from tests.downconvert.storage import logs
+from tests.ports import free_ports
 from tests.waiting import wait_for
 
 DASHBOARD: Final = json.loads(
@@ -50,7 +51,8 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         broker = ready(stack, "serve", directory, *listen, *writable)
         bootstrap = f"127.0.0.1:1,127.0.0.1:{broker['port']}"  # nobody listens at port 1
         options = ("--bootstrap", bootstrap, "--http", "127.0.0.1:0", "--config", rates["consumer"])
-        gateway = ready(stack, "gateway", *listen, *options)
+        node = ("--node-port", f"0={free_ports(1)[0]}")
+        gateway = ready(stack, "gateway", *listen, *node, *options)
         for one in (broker, gateway):
             use((one["host"], one["port"]))
         pages = (broker["metricsPort"], gateway["httpPort"])

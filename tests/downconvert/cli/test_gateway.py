@@ -214,6 +214,8 @@ def test_an_http_port_in_use_is_named(port: int, command: Command) -> None:
         f"{LOOPBACK}:{port}",
         "--listen",
         f"{LOOPBACK}:0",
+        "--node-port",
+        f"0={free_ports(1)[0]}",
         "--http",
         f"{LOOPBACK}:{port}",
     )

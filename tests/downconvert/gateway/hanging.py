@@ -19,13 +19,14 @@ class Hanging(Listening):
 
     `answered`: bytes of each piece of a response that are passed on; None: all. `pause`: seconds
     before each piece of a response. `left`: bytes of responses until it hangs; None: it does
-    not."""
+    not. `lost`: bytes of requests that it read while it hung."""
 
     def __init__(self, port: int | None = None) -> None:
         self.hangs = port is None
         self.answered: int | None = None
         self.pause = 0.0
         self.left: int | None = None
+        self.lost = 0
         self._target = port
         self._lock = Lock()
         self._open: set[socket.socket] = set()  # towards the gateway
@@ -76,5 +77,7 @@ class Hanging(Listening):
                     time.sleep(self.pause)
                     if self.left is not None:
                         piece, self.left = piece[: self.left], max(0, self.left - len(piece))
-                if target is not None and not self.hangs:
+                if self.hangs:
+                    self.lost += 0 if is_response else len(piece)
+                elif target is not None:
                     target.sendall(piece[: self.answered if is_response else None])

@@ -86,6 +86,7 @@ def test_requests_that_wait_for_the_cluster_delay_no_client_of_another_address(
         for client in clients:
             client.send(ApiKey.Fetch, 2, poll(ELEMENTS))
             wait_for(lambda: running.requests.free < MEMORY - ELEMENTS * ELEMENT_SIZE)
+        wait_for(lambda: broker.lost > 0)  # one of them is never answered
         broker.hangs = False
         with Talk(running.address, source="127.0.0.2") as producer:
             body = produce_body(message_set(0, bytes(MEMORY // 16)))

@@ -133,17 +133,18 @@ def test_ids_that_nobody_uses_keep_no_client_out_of_a_group(tmp_path: Path) -> N
             group_max_size=2,
             group_min_session_timeout_ms=100,
             group_initial_rebalance_delay_ms=0,
-        ) as (_, server),
+        ) as (broker, server),
         Talk(server.address) as talk,
     ):
         given = [talk.ask(ApiKey.JoinGroup, 5, join()) for _ in range(3)]
         assert [one.error_code for one in given] == [ID_REQUIRED] * 3
         late = talk.ask(ApiKey.JoinGroup, 5, join(given[0].member_id))
         assert late.error_code == UNKNOWN_MEMBER  # its id was forgotten
-        time.sleep(0.6)
+        wait_for(lambda: not broker.groups.manager.ids())
         late = talk.ask(ApiKey.JoinGroup, 5, join(given[2].member_id))
         assert late.error_code == UNKNOWN_MEMBER  # its id has expired
-        given = [talk.ask(ApiKey.JoinGroup, 5, join()) for _ in range(2)]
+        lasting = join(session_ms=60_000)
+        given = [talk.ask(ApiKey.JoinGroup, 5, lasting) for _ in range(2)]
         assert [one.error_code for one in given] == [ID_REQUIRED, ID_REQUIRED]
         joined = talk.ask(ApiKey.JoinGroup, 5, join(given[1].member_id))
         assert joined.error_code == 0

@@ -88,7 +88,7 @@ def test_a_command_leaves_nothing_in_the_process(command: Command) -> None:
     ran = command("gateway", "--bootstrap", "k:1", "--listen", "192.0.2.1:1")
     assert ran.code == 2
     assert [signal.getsignal(number) for number in SIGNALS] == before
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads  # those of earlier tests may have ended
     log = logging.getLogger("downconvert.gateway")
     assert (log.handlers, log.level, log.propagate) == ([], logging.NOTSET, True)
 

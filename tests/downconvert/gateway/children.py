@@ -94,6 +94,7 @@ class Children:
 def is_free(port: int) -> bool:
     """Whether a program could listen at a port."""
     with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as programs do that listen
         try:
             one.bind(("127.0.0.1", port))
         except OSError:

@@ -121,10 +121,10 @@ def test_children_have_time_to_end_and_are_killed_after_it(
         child.stops = not is_slow
 
     children.prepare = prepare
-    running = Processes(replace(CONFIG, limits=LIMITS), 2)
+    (port,) = free_ports(1)
+    running = Processes(replace(CONFIG, limits=LIMITS, listen=Address(LOOPBACK, port)), 2)
     running.start()
     assert running.is_alive
-    port = running.address.port
     assert not is_free(port)
     started = time.monotonic()
     running.stop()

@@ -17,6 +17,7 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
+from tests.ports import free_ports
 from tests.waiting import wait_for
 
 CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))
@@ -29,8 +30,8 @@ def at(port: int, *, shares_ports: bool = False) -> Gateway:
 
 
 def test_two_gateways_at_one_port_are_an_error() -> None:
-    with at(0) as first:
-        port = first.address.port
+    (port,) = free_ports(1)
+    with at(port):
         with pytest.raises(OSError, match="in use") as failure:
             at(port).start()
         assert failure.value.errno == EADDRINUSE
@@ -69,8 +70,8 @@ def test_a_host_of_several_addresses_has_one_port_at_all() -> None:
 
 def test_the_port_of_a_node_that_is_gone_is_opened_again_when_it_comes_back() -> None:
     listeners = Listeners(LOOPBACK, shares_ports=False)
-    (first,) = listeners.copies(3, 0)
-    port = first.getsockname()[1]
+    (port,) = free_ports(1)
+    (first,) = listeners.copies(3, port)
     first.close()
     listeners.close(3)
     listeners.close(3)  # which is nothing, and nothing is there for a node that never was
@@ -93,8 +94,8 @@ def test_a_host_one_of_whose_addresses_is_taken_leaves_the_others_free(
     def both(_: object, port: int, **__: object) -> list[tuple[Any, ...]]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in hosts]
 
-    with socket.create_server((hosts[1], 0)) as other:
-        port = other.getsockname()[1]
+    (port,) = free_ports(1)
+    with socket.create_server((hosts[1], port)) as other:
         listeners = Listeners("two", shares_ports=False)
         with monkeypatch.context() as patched:
             patched.setattr(socket, "getaddrinfo", both)

@@ -27,11 +27,11 @@ def listening(*hosts: str) -> Iterator[tuple[int, dict[str, socket.socket]]]:
     """Listeners at one port of these addresses. At FULL, none of them takes a connection."""
     with ExitStack() as stack:
         opened: dict[str, socket.socket] = {}
-        port = 0
+        (port,) = free_ports(1)  # a port of the system's choice is free at one address only
         for host in hosts:
             one = opened[host] = stack.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((host, port))
-            port = one.getsockname()[1]
             one.listen(0 if host == FULL else 8)
             for _ in range(4 if host == FULL else 0):
                 waiting = stack.enter_context(socket.socket())

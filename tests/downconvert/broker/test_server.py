@@ -7,7 +7,6 @@ import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -96,7 +95,7 @@ def test_a_fetch_that_waits_is_answered_at_its_deadline(server: Server, version:
             talk.ask(ApiKey.Fetch, version, fetch(offset=30, wait=50))
             took.append(time.monotonic() - started)
     assert min(took) >= 0.05
-    assert median(took) < 0.5
+    assert sorted(took)[2] < 0.5  # not at the tick of every second; a busy machine may be late
 
 
 def test_repeated_wakes_wake_once_and_it_can_be_woken_again() -> None:

@@ -138,7 +138,7 @@ def test_a_reload_says_that_sections_of_clusters_wait_for_a_restart(
 def test_a_current_request_is_answered_before_the_end(port: int) -> None:
     with gateway(port) as running, Wire(running.address) as client:
         produce(running)
-        client.send(ApiKey.Fetch, 1, fetch_body(1, wait=1000))
+        client.send(ApiKey.Fetch, 1, fetch_body(1, wait=3000))
         client.socket.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.take(1)

@@ -201,7 +201,7 @@ def test_requests_under_way_are_finished_before_the_end(tmp_path: Path) -> None:
             client.send(ApiKey.Fetch, 1, fetch_body(1, wait=500))
             idle = Wire(running.address)
             idle.ask(ApiKey.Metadata, 1, Message(topics=None))
-            time.sleep(0.1)
+            wait_for(lambda: any(one.is_busy for one in running.connections))
         with client, idle:
             assert client.receive()
             assert client.has_ended()

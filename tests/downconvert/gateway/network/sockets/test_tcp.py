@@ -18,7 +18,7 @@ from .connected import attached, in_loop
 
 SEND_BUFFER = 200 * 1024  # bytes; the system doubles that
 PATIENCE = 0.6  # seconds; the reader needs longer than that for a third of the buffer
-PIECE, PAUSE = 1500, 0.01  # bytes, and seconds between two of them
+PIECE, RATE = 1500, 150_000  # bytes that it reads at once, and in a second
 SIZE = 2 * SEND_BUFFER + 100_000
 Write = Callable[[Stream, Stream, socket.socket], Awaitable[None]]
 
@@ -82,10 +82,12 @@ def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) ->
         nonlocal got
         far.setblocking(True)
         far.settimeout(5)
+        began = time.monotonic()
         with suppress(OSError):
             while not is_over.is_set() and got < pauses_after and (piece := far.recv(PIECE)):
                 got += len(piece)
-                time.sleep(PAUSE)
+                # Not a pause for each piece: on a busy machine, pauses are longer.
+                time.sleep(max(0.0, began + got / RATE - time.monotonic()))
         is_over.wait(10)
 
     async def write() -> None:

@@ -41,6 +41,8 @@ NO_LIBHDFS: Final = (
     "HADOOP_HOME (or ARROW_LIBHDFS_DIR), JAVA_HOME and CLASSPATH, or name it "
     "webhdfs://host:9870/..., which goes through HTTP"
 )
+# Arrow tries once in a process. After that it only says that it has tried.
+NOT_LOADED: Final = ("Unable to load lib", "Prior attempt to load libhdfs failed")
 NEEDED: Final = {"webhdfs": "pip install 'lazy-downconvert[webhdfs]'"}
 OF_FSSPEC: Final = "pip install fsspec, and the package that it names for it"
 BEYOND: Final = 64 * 1024  # bytes that fsspec reads beyond the requested ones
@@ -175,7 +177,7 @@ def _hadoop(uri: str) -> Any:
             return fs.HadoopFileSystem("default")
         return fs.FileSystem.from_uri(uri)[0]
     except OSError as error:
-        if "Unable to load lib" in str(error):
+        if any(words in str(error) for words in NOT_LOADED):
             raise StoreError(f"{uri.partition('?')[0]}: {NO_LIBHDFS}") from error
         raise
 

@@ -212,8 +212,9 @@ def test_hadoop_without_its_library_says_what_is_needed(
 ) -> None:
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
-    with pytest.raises(StoreError, match=r"^hdfs://host:1/: Arrow reaches HDFS with .*CLASSPATH"):
-        opened("hdfs://host:1/a?b=c")
+    for _ in range(2):  # Arrow itself says it once in a process
+        with pytest.raises(StoreError, match=r"^hdfs://host:1/: Arrow reaches HDFS .*CLASSPATH"):
+            opened("hdfs://host:1/a?b=c")
 
 
 def test_a_package_that_fsspec_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,12 +80,10 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
             seconds = clock() - started
             small = _made_at_once(size, engine, first, seconds)
             if small is None:
-                small = yield from _exact(records, request, clock, (engine, first, seconds))
+                small = yield from _small(records, request, clock, engine, first, seconds)
             if small is not None:
                 return small
-        plan = yield from _exact(records, request, clock)
-        assert plan is not None
-        return plan
+        return (yield from _large(records, request, clock))
     except RecordsError as error:
         _clear(error.__traceback__)  # its frames refer to the error, and to the records
         raise
@@ -99,47 +97,65 @@ def _clear(traceback: TracebackType | None) -> None:
         traceback = traceback.tb_next
 
 
-def _exact(
+def _small(
     records: Records,
     request: Request,
     clock: Clock,
-    begun: tuple[Engine, Progress, float] | None = None,
+    engine: Engine,
+    first: Progress,
+    seconds: float,
 ) -> Steps[Plan | None]:
-    """`begun`: for a small response, the engine, what its first call did, and its seconds. The
-    whole response is then made, and nothing is measured. Returns None if it expands too much. The
-    rules for a large response then decide where it ends."""
-    if begun is None:
-        converter = Converter(records, request)
-    else:
-        engine, first, seconds = begun
-        converter = Converter(records, request, SMALL_SIZE_MAX, engine)
-    is_small = begun is not None
+    """Makes the rest of a small response. `engine`, `first`, `seconds`: its engine, the progress of
+    its first call, and how long that took. None: the response expands too much. The rules for a
+    large response then decide where it ends."""
+    size = records.size
+    converter = Converter(records, request, SMALL_SIZE_MAX, engine)
+    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
+    made.seconds = seconds
+    damage: RecordsError | None = None
+    is_done = True
+    try:
+        call = size, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE
+        if (done := converter.advance(*call, first)) is not None:
+            made.add(done[3] or b"", is_whole=converter.is_between)
+        yield _work_since(converter, 0)
+        is_done = yield from _make(converter, made, size, SMALL_STEP_SIZE, clock)
+    except ClosedRecordsError:
+        raise
+    except RecordsError as error:
+        damage = error.with_traceback(None)
+    finally:
+        converter.release()
+    is_done = is_done and made.is_all
+    if damage is None and not is_done:
+        return None
+    if damage is not None and not made.size:
+        raise damage
+    held = made.hold(converter.counts)
+    end = size if held is None else 0
+    return Plan(made.size, end, is_exact=True, damage=damage, held=held, cuts_no_message=is_done)
+
+
+def _large(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
+    """Measures a response up to its first recompressed batch, and makes messages from there on."""
+    converter = Converter(records, request)
     size = held_from = 0
-    before: Counts | None = None
+    measured = Counts()
     made: Made | None = None
     damage: RecordsError | None = None
     is_done = True
     try:
-        if not is_small:
-            for piece, work in _with_work(converter, converter.sizes(records.size, makes=False)):
-                yield work
-                if size + piece > RESPONSE_SIZE_MAX:
-                    is_done = False
-                    break
-                size += piece
-            held_from, before = converter.position, converter.counts
-        if is_done and (is_small or held_from < records.size):
+        for piece, work in _with_work(converter, converter.sizes(records.size, makes=False)):
+            yield work
+            if size + piece > RESPONSE_SIZE_MAX:
+                is_done = False
+                break
+            size += piece
+        held_from, measured = converter.position, converter.counts
+        if is_done and held_from < records.size:
             room = RESPONSE_SIZE_MAX - size
-            ends_early = is_small or request.policy.may_end_early
-            made = Made(ENOUGH if ends_early else room, room)
-            if is_small:
-                made.seconds = seconds
-                call = records.size, IN_MEMORY, RESPONSE_SIZE_MAX, SMALL_STEP_SIZE
-                if (done := converter.advance(*call, first)) is not None:
-                    made.add(done[3] or b"", is_whole=converter.is_between)
-                yield _work_since(converter, 0)
-            step_size = SMALL_STEP_SIZE if is_small else STEP_SIZE
-            is_done = yield from _make(converter, made, records.size, step_size, clock)
+            made = Made(ENOUGH if request.policy.may_end_early else room, room)
+            is_done = yield from _make(converter, made, records.size, STEP_SIZE, clock)
     except ClosedRecordsError:
         raise
     except RecordsError as error:
@@ -150,20 +166,11 @@ def _exact(
     if made is not None:
         is_done = is_done and made.is_all
         size += made.size
-        if is_small and damage is None and not is_done:
-            return None
-        counts = converter.counts
-        held = made.hold(counts if before is None else counts.since(before))
+        held = made.hold(converter.counts.since(measured))
     if damage is not None and not size:
         raise damage
-    return Plan(
-        size=size,
-        end=records.size if held is None else held_from,
-        is_exact=True,
-        damage=damage,
-        held=held,
-        cuts_no_message=is_done,
-    )
+    end = records.size if held is None else held_from
+    return Plan(size, end, is_exact=True, damage=damage, held=held, cuts_no_message=is_done)
 
 
 def _with_work(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:

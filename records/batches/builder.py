@@ -100,16 +100,8 @@ def build(
             raise ValueError("v0 and v1 have no producers, transactions and control records")
         if (last_offset, base_timestamp, delete_horizon, leader_epoch) != (None, None, None, NONE):
             raise ValueError("v0 and v1 have no last offset, base timestamp, horizon, leader epoch")
-        if magic == V0 and is_append:
-            raise ValueError("v0 has no timestamps")
-        if is_append and (append_time_inside or not codec):
-            columns = replace(columns, timestamps=[latest] * len(columns))
-        else:
-            timestamp_type = TimestampType.CREATE
-        relative_to = base if codec and magic == V1 else 0
-        messages = encoded_records(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
-        return _messages(
-            messages, magic, codec, compression_level, is_append, columns.offsets[-1], latest
+        return _legacy(
+            columns, magic, codec, compression_level, base, latest, is_append, append_time_inside
         )
     if delete_horizon is not None:
         base_timestamp = delete_horizon
@@ -129,6 +121,37 @@ def build(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         records_count=len(columns.offsets),
+    )
+
+
+def _legacy(
+    columns: Columns,
+    magic: int,
+    codec: Codec,
+    compression_level: CodecLevel,
+    base_offset: int,
+    latest: int,
+    is_append: bool,
+    append_time_inside: bool,
+) -> bytes:
+    """Messages of v0 or v1, or with a codec the message that contains them. `latest`: the timestamp
+    of that message, and with LogAppendTime of all messages."""
+    if magic == V0 and is_append:
+        raise ValueError("v0 has no timestamps")
+    timestamp_type = TimestampType.CREATE
+    if is_append and (append_time_inside or not codec):
+        timestamp_type = TimestampType.LOG_APPEND
+        columns = replace(columns, timestamps=[latest] * len(columns))
+    relative_to = base_offset if codec and magic == V1 else 0
+    messages = encoded_records(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
+    if not codec:
+        return bytes(messages)
+    return build_wrapper(
+        compress(codec, messages, magic=magic, compression_level=compression_level),
+        magic=magic,
+        offset=columns.offsets[-1],
+        attributes=codec | (LOG_APPEND_TIME if is_append else 0),
+        timestamp=latest,
     )
 
 
@@ -206,27 +229,6 @@ def encoded_records(
     )
     assert outcome == Outcome.END, "the target is as large as the records can be"
     return memoryview(target)[:produced]
-
-
-def _messages(
-    messages: memoryview,
-    magic: int,
-    codec: Codec,
-    compression_level: CodecLevel,
-    is_append: bool,
-    offset: int,
-    timestamp: int,
-) -> bytes:
-    """v0 or v1 messages, or a compressed one with this offset and timestamp that contains them."""
-    if not codec:
-        return bytes(messages)
-    return build_wrapper(
-        compress(codec, messages, magic=magic, compression_level=compression_level),
-        magic=magic,
-        offset=offset,
-        attributes=codec | (LOG_APPEND_TIME if is_append else 0),
-        timestamp=timestamp,
-    )
 
 
 def attributes_of(

@@ -167,72 +167,93 @@ def scan(file: SegmentFile, start: int, end: int, *, is_copy: bool = False) -> I
         yield from _scanned(file, found, position, start, end, is_copy)
 
 
+class _Found:
+    """The readable offsets that a scan has found and not yielded yet: from `start` up to `after`,
+    in batches of one leader epoch, at the positions from `first` to `last`."""
+
+    __slots__ = ("_end", "_file", "after", "epoch", "first", "last", "start")
+
+    def __init__(self, file: SegmentFile, position: int, start: int, end: int) -> None:
+        self._file, self._end = file, end
+        self.start, self.after = max(start, file.base_offset), file.base_offset
+        self.first = self.last = position
+        self.epoch = NONE
+
+    def taken(self) -> Iterator[Stretch]:
+        """Yields them, if there are any. The next ones begin after them."""
+        if self.start < (end := min(self.after, self._end)):
+            place = self._file, self.first, self.last, self.after
+            yield Stretch(self.start, end, State.WHOLE, self.epoch, *place)
+        self.start = max(self.start, self.after)
+
+    def add(self, header: BatchHeader) -> None:
+        self.epoch, self.last = header.leader_epoch, header.position + header.size
+        self.after = header.last_offset + 1
+
+
 def _scanned(
-    file: SegmentFile,
-    found: OpenedSegment,
-    position: int,
-    start: int,
-    end: int,
-    is_copy: bool,
+    file: SegmentFile, segment: OpenedSegment, position: int, start: int, end: int, is_copy: bool
 ) -> Iterator[Stretch]:
-    records = found.records
-    # The stretch found so far, which is not yielded yet: where it begins, its epoch, its bytes.
-    at, epoch = max(start, file.base_offset), NONE
-    first, last = position, position
-    after = file.base_offset
+    records = segment.records
+    found = _Found(file, position, start, end)
     indexed_at = position or NONE  # an index entry leads there and confirms the batch's offset
-    while position < records.size and after < end:
+    while position < records.size and found.after < end:
         try:
-            header = _batch_at(records, position)
-            following = header_at(records, position + header.size)
-            # Before a gap, a batch may have more offsets than its header says.
-            if header.last_offset >= at or following is None or following.base_offset > at:
-                verify_checksum(records, header)
-            limit = limit_of(header, following, file.offset_max)
-            if position != indexed_at and (
-                header.base_offset < after or goes_beyond(header, after, limit)
-            ):
-                raise CorruptRecordsError(NOT_RISING, position)
+            header, limit = _checked(file, records, found, position, position == indexed_at)
         except CorruptRecordsError:
-            if at < after:
-                yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
-                at = max(at, after)
-            following = _after(found, position, after, file.offset_max)
+            yield from found.taken()
+            following = _after(segment, position, found.after, file.offset_max)
             if following is None:
                 break
-            position = first = following.position
-            after = first_offset(records, following)
-            if at < after < end:
-                yield Stretch(at, after, State.DAMAGED, epoch, file)
-            at = max(at, after)
+            position = found.first = following.position
+            found.after = first_offset(records, following)
+            if found.start < found.after < end:
+                yield Stretch(found.start, found.after, State.DAMAGED, found.epoch, file)
+            found.start = max(found.start, found.after)
             continue
         if header.base_offset >= file.offset_max:
             position = records.size  # the next segment has this batch, or its offset is wrong
             break
-        if is_copy and limit == OFFSET_MAX and (gap := first_offset(records, header)) > after:
-            if at < after:
-                yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
-            at = max(at, after)
-            if at < min(gap, end, file.cleaned):
-                yield Stretch(at, min(gap, end, file.cleaned), State.COMPACTED, NONE, file)
+        if is_copy and limit == OFFSET_MAX and (gap := first_offset(records, header)) > found.after:
+            yield from found.taken()
+            if found.start < (until := min(gap, end, file.cleaned)):
+                yield Stretch(found.start, until, State.COMPACTED, NONE, file)
             if gap > file.cleaned and position != indexed_at:
                 return
-            at, first = max(at, min(gap, end)), position
-        if header.last_offset < at:
-            first = position + header.size
-        elif at < after and header.leader_epoch != epoch:
-            yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
-            at, first = max(at, after), position
-        epoch, last = header.leader_epoch, position + header.size
-        after = header.last_offset + 1
+            found.start, found.first = max(found.start, min(gap, end)), position
+        if header.last_offset < found.start:
+            found.first = position + header.size
+        elif found.start < found.after and header.leader_epoch != found.epoch:
+            yield from found.taken()
+            found.first = position
+        found.add(header)
         position += header.size
-    if at < min(after, end):
-        yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
-    at = max(at, after)
-    if position == records.size and at < end and not is_last(file) and not file.is_clipped:
-        until = min(end, cleaned_until(file, after))
-        if at < until:
-            yield Stretch(at, until, State.COMPACTED, NONE, file)
+    yield from found.taken()
+    if position == records.size and found.start < end and not is_last(file) and not file.is_clipped:
+        until = min(end, cleaned_until(file, found.after))
+        if found.start < until:
+            yield Stretch(found.start, until, State.COMPACTED, NONE, file)
+
+
+def _checked(
+    file: SegmentFile, records: Records, found: _Found, position: int, is_indexed: bool
+) -> tuple[BatchHeader, int]:
+    """The header of the batch at a position, and the offset that its offsets stay below.
+    `is_indexed`: an index entry confirms its offset.
+
+    CorruptRecordsError: its bytes are damaged, or its offset does not fit."""
+    header = _batch_at(records, position)
+    following = header_at(records, position + header.size)
+    # Before a gap, a batch may have more offsets than its header says.
+    is_before_gap = following is None or following.base_offset > found.start
+    if header.last_offset >= found.start or is_before_gap:
+        verify_checksum(records, header)
+    limit = limit_of(header, following, file.offset_max)
+    if not is_indexed and (
+        header.base_offset < found.after or goes_beyond(header, found.after, limit)
+    ):
+        raise CorruptRecordsError(NOT_RISING, position)
+    return header, limit
 
 
 def _batch_at(records: Records, position: int) -> BatchHeader:

@@ -99,23 +99,19 @@ def add(
             )
         before = plan
         # A step ends where the target has records of another copy. The next step begins after them.
-        until = {
-            log: min(end, tried.start_after(log, start))
+        wholes = {
+            log: (start, min(end, tried.start_after(log, start)))
             for log, (start, end) in plan.ranges.items()
         }
-        named = [log for log in logs if log.topic_partition in plan.ranges]
-        starts = {log: start for log, (start, _) in plan.ranges.items()}
-        given = given_options(starts, settings)
-        if plan.is_bounded:  # otherwise damage ends the run
-            given["endingOffsets"] = as_json(until)
-        options = Options.parse({"path": target.location, **given}, streaming=False)
+        until = {log: end for log, (_, end) in wholes.items()}
+        named = [log for log in logs if log.topic_partition in wholes]
         epochs = _epochs_before(named, facts, until)
         run_id = uuid4().hex
         target.begin(run_id)
         written, lost = write_records(
             session,
             named,
-            options,
+            _options(wholes, target, settings, is_bounded=plan.is_bounded),
             target.location,
             step,
             run_id=run_id,
@@ -123,7 +119,6 @@ def add(
             is_complete=target.is_complete,
         )
         _check_unchanged(named, facts, contents, until, epochs)
-        wholes = {log: (starts[log], end) for log, end in until.items()}
         tried.add(Exported(contents.isolation, ranges={log: [one] for log, one in wholes.items()}))
         ranges = {log: without(one, lost.get(log, ())) for log, one in wholes.items()}
         if any(ranges.values()):
@@ -135,6 +130,21 @@ def add(
             contents.files |= unnoted.within(contents)
             target.write(contents, written)
             added += written
+
+
+def _options(
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    target: Target,
+    settings: Settings,
+    *,
+    is_bounded: bool,
+) -> Options:
+    """The options that read these offsets. Unless `is_bounded`, damage at the end of a log ends the
+    run."""
+    given = given_options({log: start for log, (start, _) in ranges.items()}, settings)
+    if is_bounded:
+        given["endingOffsets"] = as_json({log: end for log, (_, end) in ranges.items()})
+    return Options.parse({"path": target.location, **given}, streaming=False)
 
 
 def _known(

@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs before they listen.
+"""Ports for servers that must know theirs before they listen.
 
 They are below those that the system hands out to whoever asks for any (on Linux 32768 and up), so
 that no connection of another test takes one between its choice and its use."""

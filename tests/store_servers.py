@@ -108,7 +108,7 @@ def _azure(directory: Path) -> tuple[Sequence[str | Path], list[int], Store]:
             run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(new), AZURITE)
     program = home / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     ports = free_ports(1)
-    # Clients may be newer than it is: it is told to answer them all the same.
+    # An option makes it answer clients that are newer than itself.
     options = ("--blobHost", LOOPBACK, "--blobPort", str(ports[0]), "--skipApiVersionCheck")
     command = ["node", program, *options, "--silent", "--location", directory]
     store = Store(

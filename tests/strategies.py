@@ -73,7 +73,7 @@ class Segment:
         return [r for batch in self.batches if not batch.is_control for r in batch.records]
 
 
-# A batch that has been drawn, and is built when it is told its first offset.
+# A batch that has been drawn, and is built once its first offset is known.
 Unplaced: TypeAlias = Callable[[int], Batch]
 # The drawn parts of a record: the step to its offset, timestamp, key, value, headers.
 Drawn: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]

@@ -63,7 +63,7 @@ def test_only_the_named_parts_run_each_with_a_number(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("number", [0, 3, 599])
 def test_ports_of_a_part_are_those_of_no_other(number: int) -> None:
-    """Of 600 parts, each has 37 or 38 of the 22,768 ports. It may be asked for more than that."""
+    """600 parts have 37 or 38 of the 22,768 ports each. It may be asked for more than that."""
     program = "from tests.ports import free_ports; print(*free_ports(60))"
     environment = os.environ | {"TESTS_PART": f"{number}/600"}
     command = [sys.executable, "-c", program]

@@ -14,7 +14,7 @@ import pytest
 ROOT: Final = Path(__file__).parent.parent
 PRODUCT: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 
-# Of Python's library, and public in spite of their names.
+# Members of Python's library that are public in spite of their names.
 PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
 
 # Members of other projects' objects, and fields of data with such names.

@@ -1,7 +1,7 @@
 """Compares the records that a client read with the expected ones: all of them, once, in order.
 
-A client is held to what it says: what it left out it cannot tell. Of messages of v0 it can know no
-timestamp, of v0 and v1 no headers."""
+A client is held to what it says: what it left out it cannot tell. Messages of v0 have no
+timestamps, and those of v0 and v1 no headers, so it cannot know them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

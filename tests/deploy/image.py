@@ -159,8 +159,8 @@ class Process:
         return ready
 
     def end(self) -> int | None:
-        """SIGTERM, as whoever runs containers sends it; its exit code, or None where that did not
-        end it and it was killed."""
+        """Sends SIGTERM, as container runtimes do. Returns the exit code, or None if the container
+        had to be killed."""
         inner = self._descendants(self.process.pid)
         for pid in inner[-1:]:
             os.kill(pid, signal.SIGTERM)

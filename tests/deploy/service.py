@@ -80,7 +80,7 @@ class _Handler(BaseRequestHandler):
 
 
 def _pour(source: socket.socket, target: socket.socket) -> None:
-    """Until the source ends; then the target is told so."""
+    """Copies until the source ends, and then ends the target."""
     with suppress(OSError):
         while piece := source.recv(PIECE):
             target.sendall(piece)

@@ -45,7 +45,7 @@ def metrics(address: str) -> str:
 
 
 def answers(port: int) -> bool:
-    """Whether a client is told which versions there are."""
+    """Whether a client gets the list of versions."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
         client.sendall(API_VERSIONS)
         head = client.recv(10, socket.MSG_WAITALL)

@@ -24,7 +24,7 @@ FILES: Final = [path for path in FOLDER.rglob("*.yaml") if path.name != "kustomi
 
 
 def objects(*folders: str) -> dict[str, Any]:
-    """By their kinds, of which there is one each."""
+    """By kind: there is one of each."""
     found = [
         one
         for path in FILES

@@ -55,7 +55,7 @@ def test_clients_see_nothing_of_a_rolling_update_but_new_connections(tmp_path: P
 
 @contextmanager
 def pod(cluster_port: int, service: Service, name: str, node: int) -> Iterator[Running]:
-    """It is in the Service once it is ready. Clients are told the Service's port of broker 0."""
+    """It is in the Service once it is ready. Clients get the Service's port of broker 0."""
     ports = free_ports(2)
     process = start(
         *("gateway", "--bootstrap", f"{LOOPBACK}:{cluster_port}", "--quiet"),

@@ -1,4 +1,4 @@
-"""No more bytes are taken than there are, whoever takes them."""
+"""Threads together take no more bytes than the budget has."""
 
 from concurrent.futures import ThreadPoolExecutor
 

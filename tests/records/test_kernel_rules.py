@@ -126,7 +126,7 @@ def test_columns_read_control_batches_only_if_allowed(kernel: ModuleType) -> Non
 def test_the_last_offset_of_a_batch_does_not_wrap(
     kernel: ModuleType, base_offset: int, delta: int, is_below: bool
 ) -> None:
-    """Its records are at the offset asked for, but a batch whose end is below is not entered."""
+    """Its records are at the fetch offset, but a batch that ends below it is not entered."""
     log = batch(record(0), base_offset=base_offset, last_offset_delta=delta)
     job = Job(to_magic=V1, first_offset=base_offset)
     assert trace(kernel.Transcoder, job, log).produced == (0 if is_below else MESSAGE_SIZE[V1])

@@ -31,7 +31,7 @@ DAMAGES: Final = 12  # of each drawn task: drawing it takes ten times as long as
 
 
 def both(native: ModuleType, task: Task) -> None:
-    """Their traces are the same, with different guard bytes around their windows. Also those of
+    """Their traces are the same, with different guard bytes around their windows. So are those of
     other work with the same data, damaged in a dozen ways."""
     job, data = task
     assert_same(native, job, data)

@@ -252,7 +252,7 @@ def test_a_client_with_all_rights_is_offered_all_versions() -> None:
 
 
 def test_responses_of_every_kind_leave_out_what_may_not_be_known(broker: Broker) -> None:
-    """Requests that name, or are told, what others have."""
+    """Requests that name what others have, or whose responses could."""
     everybody = client_of(broker, Access())
     committed = Message(partition_index=0, committed_offset=1, committed_metadata="")
     both = [Message(name=name, partitions=[committed]) for name in (MINE, OTHER)]

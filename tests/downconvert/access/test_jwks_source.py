@@ -105,7 +105,7 @@ def test_a_document_is_being_read_for_whatever_reason() -> None:
 def test_a_document_that_is_asked_for_while_it_is_read_is_read_again(
     failure: Exception | None,
 ) -> None:
-    """It may have changed after it was read. Clients whose key is missing go on waiting."""
+    """It may have changed after it was read. Clients whose key is missing continue to wait."""
     source = JwksSource("keys", lambda: read(), 3600)
     asks = [True, False]
 

@@ -104,7 +104,7 @@ def test_settings_are_refused_by_their_kind_and_the_response_names_it(
 
 
 def refused(api: ApiKey, version: int, body: Message, access: Access = NOBODY) -> Message:
-    """The response to a request of which nothing is allowed, as a client reads it."""
+    """The response to a request that is denied completely, as a client reads it."""
     refusal = Permission(access, api, version, body).refusal
     assert refusal is not None
     name = f"{api.name}Response"
@@ -196,7 +196,7 @@ def test_partitions_of_a_transaction_are_refused_in_a_field_of_their_own() -> No
 def test_the_transactional_id_is_checked_before_the_group(
     api: ApiKey, allowed: dict[str, Any], code: int
 ) -> None:
-    """As in Kafka, whose clients end with another error for each."""
+    """As in Kafka: each error ends clients in its own way."""
     topics = [of_topic("partitions", committed_offset=5)]
     body = Message(transactional_id="i", group_id="g", topics=topics)
     access = Access(denies_unnamed=True, **allowed)

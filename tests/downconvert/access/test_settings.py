@@ -313,7 +313,7 @@ def test_conditions_for_tokens_are_those_of_their_table(tmp_path: Path) -> None:
 def test_conditions_that_make_no_sense_say_what_to_write(
     tmp_path: Path, more: dict[str, Any], words: str
 ) -> None:
-    """Also keys that cannot be read: a listener whose tokens nobody can check lets nobody in."""
+    """Keys that cannot be read are an error, too: such a listener could accept nobody's token."""
     assert words in refusal(oauth=oauth(tmp_path) | more)
 
 

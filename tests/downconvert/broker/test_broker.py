@@ -184,7 +184,7 @@ def test_a_client_is_known_by_its_address_and_not_by_ours(broker: Broker) -> Non
 def test_a_limited_client_may_always_ask_for_versions_and_log_in(
     broker: Broker, access: Access
 ) -> None:
-    """Also again, before its session ends."""
+    """It may do so again before its session ends."""
     broker.guard = guard_of({"ann": "secret"}, ann=access)
     client = someone()
     for _ in range(2):
@@ -313,7 +313,7 @@ def test_a_broker_that_only_reads_converts_no_produce(tmp_path: Path) -> None:
 
 
 def test_a_produce_that_is_no_request_is_left_to_its_handling(broker: Broker) -> None:
-    """Also where records of new versions may be converted."""
+    """The same holds for new versions if the topic's codec may require a conversion."""
     broker.topics.create("packed", 1, {"compression.type": "gzip"}, 0)
     data = [Message(index=0, records=batch(0))]
     topics = [Message(name="packed", partition_data=data)]

@@ -58,7 +58,7 @@ def wait(_broker: BrokerState, _exchange: Exchange, _now: float) -> None:
 
 
 def append(broker: Broker, *batches: bytes) -> None:
-    """As a leader does it. Nobody looks yet at what waits."""
+    """As a leader does it. No thread has looked yet at the waiting requests."""
     partition = broker.topics["events"].partitions[0]
     for one in batches:
         with partition.lock:

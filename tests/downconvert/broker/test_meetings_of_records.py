@@ -156,7 +156,7 @@ def test_a_transaction_ends_though_its_topic_was_made_anew(tmp_path: Path) -> No
 
 
 def test_what_is_left_of_an_aborted_transaction_is_marked_as_aborted(tmp_path: Path) -> None:
-    """Also if its first records were deleted."""
+    """The same holds if its first records were deleted."""
     with serving(tmp_path) as (_, server), Talk(server.address) as talk:
         who = begin_transaction(talk, 4)
         delete_records(talk, 2)

@@ -1,4 +1,4 @@
-"""A partition that is offline is no partition's problem but its own, and clients are told."""
+"""An offline partition does not affect other partitions, and clients learn that it is offline."""
 
 import os
 import shutil

@@ -151,7 +151,8 @@ def test_reading_a_range_takes_the_lock_once(leader: Partition) -> None:
 
 @pytest.mark.parametrize("step", LEADING)
 def test_nothing_is_appended_once_another_broker_leads(leader: Partition, step: str) -> None:
-    """Also if the controller decided between a request and its turn with the lock."""
+    """The same holds if the controller decided after the request came and before it had the
+    lock."""
     watched(leader, 1, lambda: leader.assign(decision(2, OTHER), 0.0))
     with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
         LEADING[step](leader)

@@ -42,7 +42,7 @@ def test_responses_have_the_order_of_their_requests(server: Server) -> None:
 
 
 def test_requests_that_come_at_once_are_answered_in_order(server: Server) -> None:
-    """Also where one of them waits, and the ones after it could be answered."""
+    """The same holds if one of them waits and the following ones could be answered."""
     asked = [
         (ApiKey.Metadata, 1, Message(topics=None)),
         (ApiKey.Fetch, 4, fetch(30, wait=100)),

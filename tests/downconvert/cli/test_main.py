@@ -181,7 +181,7 @@ def test_an_invalid_number_is_refused_in_words(line: str, words: str, command: C
 
 @pytest.mark.parametrize("line", ["convert", "spark find", "recover"])
 def test_a_wrong_option_leads_to_the_help_of_its_subcommand(line: str, command: Command) -> None:
-    """Also where click does not know which one it was."""
+    """The same holds if click's error does not name the subcommand."""
     option = {"convert": "--policy", "spark find": "--key", "recover": "--topic"}[line]
     ran = command(*line.split(), "path", option)
     assert one_line(ran.err).endswith(f"(see downconvert {line} --help)")

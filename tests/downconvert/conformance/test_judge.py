@@ -36,7 +36,7 @@ def log(
 
 
 class Crooked:
-    """A cluster that answers one version as it is told."""
+    """A cluster that answers one version as a test says."""
 
     def __init__(self, version: int, response: Response) -> None:
         self.version = version

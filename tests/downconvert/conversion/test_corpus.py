@@ -1,8 +1,8 @@
 """Under ConversionPolicy.kafka(), every conversion of the corpus is Kafka's own.
 
-Uncompressed output is compared byte for byte. Of compressed output everything is compared that does
-not depend on the compressor: each message's head but for size and checksum, and the messages inside
-byte for byte. Sizes and filler are then our own, and are checked against our own output."""
+Uncompressed output is compared byte for byte. Compressed output is compared without what depends on
+the compressor: each wrapper's head without size and checksum, and the messages inside byte for
+byte. Sizes and filler are then our own, and are checked against our own output."""
 
 from dataclasses import replace
 from functools import cache
@@ -56,7 +56,7 @@ def written_by(conversion: Conversion, policy: ConversionPolicy) -> tuple[bytes,
 
 @cache
 def written(conversion: Conversion) -> tuple[bytes, Any]:
-    """The same under Kafka's policy. Several tests compare it with something else each."""
+    """The same under Kafka's policy. Several tests compare it, each with another result."""
     return written_by(conversion, KAFKA)
 
 

@@ -86,8 +86,8 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
 @pytest.mark.parametrize("magic", [1, 2])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 def test_the_position_of_a_cut_is_that_in_the_file(codec: Codec, magic: int, size: int) -> None:
-    """Also if a part of the file is converted: the same error as for this part alone, and later by
-    the bytes before it."""
+    """If a part of the file is converted, the error is that of this part alone. Its position is
+    later by the bytes before the part."""
     data, before = log_of(codec, magic, size), 1000
     errors = 0
     for cut_size in (len(data) // 3 + 40, len(data) // 2):

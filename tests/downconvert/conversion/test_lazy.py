@@ -200,7 +200,7 @@ def test_the_head_of_a_response_has_no_aborted_records(count):
 
 @pytest.mark.parametrize("size", [100, 100_000])
 def test_a_send_of_a_negative_size_is_refused(size):
-    """Nobody could tell when it is completed."""
+    """Otherwise nobody could say when it is completed."""
     lazy = LazyDownConvertRecords(MemoryRecords(one(0, value=b"v" * size)), 1)
     with pytest.raises(ValueError, match="at least 0, not -1"):
         lazy.to_send(-1)

@@ -42,7 +42,7 @@ UNTRIMMED = ConversionPolicy(trim_compressed=False)
 
 
 def records_from(offset, *, noise, count=40, size=200, step=1):
-    """Records of which a share is noise, and the rest compresses to nothing."""
+    """Records: a share of their bytes is noise, and the rest compresses to nothing."""
     dice = random.Random(offset)
     values = (dice.randbytes(int(size * noise)).ljust(size, b"-") for _ in range(count))
     return [

@@ -144,7 +144,7 @@ def test_a_small_response_is_made_by_one_call_of_the_kernel(
     calls, native = list[int](), backend.Transcoder
 
     class Counting:
-        """A kernel whose calls are counted, and that has no other function than one."""
+        """A kernel with one function, which counts its calls."""
 
         def __init__(self, *settings: Any) -> None:
             self._kernel = native(*settings)

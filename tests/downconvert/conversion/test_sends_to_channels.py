@@ -25,7 +25,7 @@ def log_of(batches: int, codec: Codec = Codec.NONE) -> MemoryRecords:
 
 
 def test_a_closed_socket_is_an_error_and_takes_nothing() -> None:
-    """Its descriptor is no number that means something else."""
+    """Its descriptor is not a number that another file could have."""
     send = LazyDownConvertRecords(log_of(3), 1).to_send()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)

@@ -18,7 +18,7 @@ from downconvert.gateway.figures import Figures
 class Child:
     """A child. `responses`: what it answers to a question; an exception is sent as one.
 
-    `stops`: whether it ends when it is told to."""
+    `stops`: whether it ends when its parent says so."""
 
     pid = 77
 

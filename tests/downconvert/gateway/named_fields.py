@@ -74,7 +74,7 @@ OFFERED: Final = Versions.of(
 
 
 def entities(fields: tuple[Field, ...], definitions: Any) -> Iterator[Field]:
-    """The fields of which the definitions say, or their names tell, that lists are about them."""
+    """The fields that lists are about, by their definitions or their names."""
     for one, definition in zip(fields, definitions, strict=True):
         name, is_text = definition["name"], one.type in ("string", "uuid")
         is_told = definition.get("entityType") in ("topicName", "groupId", "transactionalId")

@@ -216,8 +216,8 @@ class Parent:
         return lambda: self.logging.append("ends")
 
     def serves(self, config: GatewayConfig, script: Callable[["Parent"], object]) -> None:
-        """Runs a child until it ends by itself. The script is the parent's; it is told to stop if
-        the script fails."""
+        """Runs a child until it ends by itself. The script is the parent's. If it fails, the child
+        gets the signal to stop."""
 
         def talk() -> None:
             try:
@@ -334,7 +334,7 @@ def test_an_error_of_the_system_is_answered_too(
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_child_whose_parent_has_died_stops(parent: Parent, asks: bool) -> None:
-    """Also if nobody takes its last response."""
+    """The same holds if no parent reads its last response."""
 
     def script(one: Parent) -> None:
         one.ask(0, "ready")

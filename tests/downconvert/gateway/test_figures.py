@@ -109,7 +109,7 @@ OTHER: Final = Figures(
 def test_figures_of_two_processes_are_added_up_each_in_its_own_way(
     order: tuple[Figures, Figures],
 ) -> None:
-    """Brokers are the same for both, and one that is short of disk is told."""
+    """Both have the same brokers. One that is short of disk is reported."""
     whole = total(order)
     assert (whole.processes, whole.restarted, whole.connections) == (2, 1002, 1008)
     assert (whole.brokers, sorted(whole.unready)) == (6, ["a", "b", "c"])

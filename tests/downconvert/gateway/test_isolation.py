@@ -1,4 +1,4 @@
-"""Nobody sees a byte that is another's; python -m bench.isolation looks for longer."""
+"""No client receives another client's data; python -m bench.isolation looks for longer."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

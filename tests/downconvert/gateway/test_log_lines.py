@@ -89,7 +89,7 @@ def send(address: Address, *frames: bytes) -> None:
 
 def check(text: str) -> int:
     """AssertionError: somebody's text is a line, or is in one as it came. Returns how many lines
-    tell of it."""
+    are about it."""
     assert not [one for one in text if one != "\n" and not one.isprintable()]
     for line in text.splitlines():
         found = LINE.fullmatch(line)

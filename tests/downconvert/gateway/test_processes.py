@@ -180,7 +180,7 @@ def test_limits_are_shared_by_all_processes(several: Processes) -> None:
 
 
 def test_a_rate_is_shared_by_all_processes(several: Processes) -> None:
-    """A client that connects again and again is told by whichever answers what it owes to all."""
+    """A client that connects again and again learns from any process how long it must wait."""
     several.reload(replace(several.config, access=Access(producer_byte_rate=1.0)))
     body, throttled = produce_body(message_set(0, b"a")), list[int]()
 
@@ -189,6 +189,6 @@ def test_a_rate_is_shared_by_all_processes(several: Processes) -> None:
             throttled.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
         return all(child.ask("figures").throttled for child in several.children)
 
-    wait_for(each_has_told)  # the system decides which process a connection comes to
+    wait_for(each_has_told)  # the system decides which process gets a connection
     each = throttled[0]  # milliseconds that one produce takes, less the second that may be saved up
     assert all(later > earlier + each // 2 for earlier, later in pairwise(throttled))

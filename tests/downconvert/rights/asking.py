@@ -46,7 +46,7 @@ FETCH_AT_GATEWAY: Final = 15  # the newest: responses to later ones hold brokers
 LOG_DIRS_TELL: Final = 3  # the first version of DescribeLogDirs whose responses have an error
 METADATA_TELLS, GROUPS_TELL = 8, 3  # the first versions that tell operations
 NOT_TOLD: Final = -(2**31)
-# The codes of AclOperation, and which of them a broker of 3.9 tells of.
+# The codes of AclOperation, and which of them a broker of 3.9 reports.
 BITS: Final = {
     "Read": 3,
     "Write": 4,
@@ -188,7 +188,7 @@ class Oracle:
 
 
 def _versions(side: Side, case: Case) -> list[int]:
-    """Also those that a cluster has dropped, which a gateway translates."""
+    """They include versions that a cluster has dropped and a gateway translates."""
     return [one for one in range(side.broker.versions[case.api].stop) if one in case.versions]
 
 
@@ -208,7 +208,7 @@ def _judge(
     denied: list[str],
     answered: tuple[bytes, bytes] | None,
 ) -> str:
-    """In a word, what has happened. WrongError: something else should have."""
+    """In a word, what has happened. WrongError: another result is right."""
     is_offered = version in side.offered.get(case.api, ())
     if not is_offered and not denied and not _may_be_missing(settings, side, case, version):
         raise WrongError("it is allowed, and not offered")
@@ -247,7 +247,7 @@ def _may_be_missing(settings: Settings, side: Side, case: Case, version: int) ->
 
 
 def _judge_operations(settings: Settings, case: Case, version: int, response: Message) -> None:
-    """The operations that a response tells of are those that are granted."""
+    """A response names exactly the granted operations."""
     errors: list[tuple[str, str, int]] = []
     if case.api is ApiKey.Metadata and version >= METADATA_TELLS:
         errors = [(TOPIC, one.name, one.topic_authorized_operations) for one in response.topics]

@@ -67,7 +67,7 @@ def test_errors_of_a_log_have_kafkas_codes(
     assert error_code_of(error) is code
 
 
-# The batches of which a client has read everything, and what follows them.
+# The batches that a client has read completely, and those that follow.
 CLEANED = batch(0, last_offset=9)
 EMPTY = build_empty(base_offset=10, last_offset=19)
 DAMAGED = spliced(batch(10, 12, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)

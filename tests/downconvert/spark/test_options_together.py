@@ -249,7 +249,8 @@ def test_times_select_from_the_first_record_that_is_not_older(
 def test_nothing_from_the_high_watermark_on_is_read(
     tmp_path: Path, place: str, level: str, committed: bool
 ) -> None:
-    """The highest one of the copies counts. A transaction whose marker is not below it is open."""
+    """The highest one of the copies counts. A transaction is open if its marker is not below the
+    bound."""
     path = PLACES[place](tmp_path)
     for end in (0, 7, 13, 16, 18, 19, 20, 21, 25, 26, 27, 30, END):
         note_high_watermark(path, end)

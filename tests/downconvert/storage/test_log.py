@@ -252,7 +252,7 @@ STORY = [
 
 @pytest.mark.parametrize("written", [True, False])
 def test_aborted_records_are_not_read_as_committed(path: Path, written: bool) -> None:
-    """Also where no transaction index tells of it, because a crash came before it was written."""
+    """The same holds if a crash came before the transaction index was written."""
     if written:
         with Log.open(path, writable=True, files=UNSYNCED) as made:
             for data in STORY:

@@ -150,7 +150,7 @@ def test_removing_the_oldest_segment_never_lowers_the_start(path: Path) -> None:
 def test_earlier_producers_are_known_before_the_first_append(
     tmp_path: Path, producer_id: int
 ) -> None:
-    """Also of a log without snapshots that was closed cleanly, as old brokers leave them."""
+    """The same holds for a log without snapshots that was closed cleanly, as by old brokers."""
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
         log = log_dir.logs.create(PARTITION)
         log.writer.append(batch(0, producer_id=5, **OPEN))

@@ -337,7 +337,7 @@ def test_an_offline_partition_prevents_the_mark_of_a_clean_shutdown(tmp_path: Pa
 def test_a_partition_that_failed_to_open_prevents_the_mark_of_a_clean_shutdown(
     tmp_path: Path,
 ) -> None:
-    """Also if the last shutdown was clean: its recovery may have been interrupted."""
+    """The same holds if the last shutdown was clean: a recovery may have been interrupted."""
     bad = TopicPartition("t", 1)
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
         log_dir.logs.create(bad).writer.append(batch(0, 1))

@@ -151,7 +151,7 @@ def test_a_segment_that_cannot_begin_leaves_no_files(path: Path) -> None:
 
 
 def test_the_snapshot_of_producers_has_the_offset_of_the_new_segment(path: Path) -> None:
-    """Also after a gap in the offsets: it goes with that segment when it is removed."""
+    """The same holds after a gap in the offsets: the gap is removed together with that segment."""
     producer = {"producer_id": 3, "producer_epoch": 0}
     with opened(path, segment_bytes=2 * ONE - 1) as log:
         log.writer.append(batch(0, base_sequence=0, **producer))

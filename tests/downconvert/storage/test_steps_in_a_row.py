@@ -58,7 +58,7 @@ class Model:
         self.begun: set[EpochEntry] = set()  # epochs that may have no batch that names them
 
     def found(self, log: Log) -> None:
-        """Goes on with what is there after a crash, all of which is safe."""
+        """Continues with the log after a crash. All of it is flushed."""
         self.batches = list(_batches(log))
         self.flushed, self.going = list(self.batches), set()
         self.start = self.start_min = log.start_offset

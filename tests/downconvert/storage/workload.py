@@ -163,7 +163,7 @@ class Workload:
             self._keep("starts_at", log.start_offset)
 
     def _clean(self, log: Log) -> None:
-        """A few steps of the cleaner, whose pass goes on while other things are done to the log."""
+        """A few steps of the cleaner. Its pass continues while the log changes in other ways."""
         for _ in range(self._random.randint(1, 8)):
             self._keep("will_clean", log.segments[-1].base_offset)
             self._maintenance.step(COMPACT, 10 * log.end_offset, STEP_SIZE)

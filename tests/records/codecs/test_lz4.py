@@ -150,7 +150,7 @@ def test_v0_accepts_the_right_and_the_wrong_header_checksum(size: int) -> None:
 def test_the_wrong_header_checksum_is_damage_in_other_formats_than_v0(
     size: int, magic: int
 ) -> None:
-    """Also of a frame that is decompressed at once."""
+    """The same holds for a frame that is decompressed in one call."""
     wrong = compress(Codec.LZ4, text(size), magic=V0, compression_level="fast")
     reason = "lz4 header checksum does not match"
     assert damage(Codec.LZ4, wrong, magic=magic) == (reason, 0)

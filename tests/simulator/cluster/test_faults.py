@@ -36,8 +36,8 @@ class Disk:
 
 @dataclass
 class Node:
-    """A machine that stays down, and whose disk does nothing: a death during an operation is to
-    come until the test ends."""
+    """A machine that stays down, and does nothing on its disk. Its death during an operation
+    remains due until the test ends."""
 
     id: int
     disk: Disk | None = field(default_factory=Disk)

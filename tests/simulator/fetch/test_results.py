@@ -178,7 +178,7 @@ def test_rounds_are_shown_with_their_spread(result: Result, tmp_path: Path) -> N
 
 
 def test_the_bars_of_throughput_have_the_figures_of_the_table() -> None:
-    """Also with two rounds, which have two middle values."""
+    """Two rounds have two middle values."""
     slow = replace(run_of("lazy").reading, seconds=4.0)
     rounds = Rounds([run_of("lazy"), replace(run_of("lazy"), reading=slow)])
     two = Result("codec=none", 1, 900, Options(rounds=2), {"lazy": rounds}, [])

@@ -16,7 +16,7 @@ COMMITS: Final = (ApiKey.OffsetCommit, ApiKey.OffsetFetch)
 
 
 def _only_kafkas(place: Place) -> bool:
-    """A group that Kafka lists without members, or of which it deletes nothing."""
+    """A group that Kafka lists without members, or from which it deletes nothing."""
     if (place.kafka, place.ours) in (("Empty", "Dead"), (0, 69), (25, 22), (23, 25)):
         return True
     theirs: Any = place.kafka if place.ours is None else None

@@ -106,7 +106,7 @@ class Conversation:
         return (made.replace("n,,n=", start.replace("USER", USER)) + end).encode()
 
     def final(self, change: tuple[str, str], end: str) -> bytes:
-        """The client's final message, with something in place of something else."""
+        """The client's final message, with one part replaced."""
         try:
             assert self.scram is not None
             self.scram.set_server_first(self.heard.decode())

@@ -47,7 +47,7 @@ def broker(tmp_path: Path, under_way: ConversionsUnderWay) -> Iterator[Broker]:
 
 
 class Waiting:
-    """A client that fetches the tail of one topic, and has its turns when it is told to."""
+    """A client that fetches the tail of one topic, and takes its turns when the test says so."""
 
     def __init__(self, broker: Broker, number: int, topic: int) -> None:
         self._broker = broker

@@ -14,7 +14,7 @@ from tests.downconvert.storage.logs import batch
 
 
 class Interrupted:
-    """A lock before which something else happens once."""
+    """A lock that calls a function once, before it is taken."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -230,7 +230,8 @@ def test_a_directory_of_another_process_is_checked_by_its_files(
 def test_files_that_may_be_changing_are_looked_at_again(
     tmp_path: Path, looks: list[str], set_back: float
 ) -> None:
-    """Also if the system's clock, which files go by, was set back while the broker ran."""
+    """The same holds if the system's clock, from which files get their times, was set back
+    meanwhile."""
     with writable_broker(tmp_path, "t", partitions=COUNT), LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir, BrokerConfig())
         broker.time_of_day.shift = -set_back

@@ -1,4 +1,4 @@
-"""The state of a partition changes whenever a read may find something else: state by state."""
+"""The state of a partition changes whenever a read may have another result: state by state."""
 
 import os
 import time

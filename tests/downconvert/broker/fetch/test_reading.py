@@ -122,7 +122,7 @@ def test_nothing_is_scanned_below_an_offset_after_the_last_stable_one(tmp_path: 
 def test_batches_without_records_count_together_towards_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if each read finds only a few of them."""
+    """The same holds if each read finds only a few of them."""
     monkeypatch.setattr("downconvert.broker.fetch.reading.BATCHES_A_TURN", 10)
     limits = ReadLimits(4 * len(MARKER), first=True)
     with broker_of(tmp_path, {"events": {0: [markers(50), batch(50)]}}) as broker:

@@ -161,7 +161,8 @@ def test_no_turn_is_longer_for_a_large_batch(
 def test_a_batch_that_becomes_plain_begins_with_the_record_that_was_asked_for(
     magic: int, kept: int, tmp_path: Path
 ) -> None:
-    """Also where it is shared: a compressed message of v0 or v1 does not say where it begins."""
+    """The same holds if clients share it: a compressed v0 or v1 message does not say where it
+    begins."""
     kind = TimestampType.CREATE if magic else TimestampType.NONE
     records = [Record(n, n if magic else -1, kind, None, b"value") for n in range(5)]
     data = build(records, magic=magic, codec=Codec.LZ4)

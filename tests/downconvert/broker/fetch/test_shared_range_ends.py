@@ -63,7 +63,7 @@ def test_two_threads_that_ask_at_once_learn_the_same_end_of_a_chunk(tmp_path: Pa
     _, mine, theirs = (take(cache, records, Asker(n, 1, 0, POLICY), is_tail=True) for n in range(3))
 
     class Interrupted:
-        """Records of which each batch is followed by a question of the other thread."""
+        """Records. After each batch of them, the other thread asks."""
 
         size = records.size
 

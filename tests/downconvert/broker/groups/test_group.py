@@ -17,7 +17,7 @@ WAIT_MAX = 400.0  # seconds: longer than any timeout
 
 @dataclass(eq=False)
 class Someone:
-    """A client: what it asked last, and what it was told."""
+    """A client, its last request and its last response."""
 
     join: Join
     joined: Joined | None = None

@@ -33,7 +33,7 @@ COMMITTED_AT = 1000.0  # seconds, where nothing else is said
 
 
 def group(*topics: str, kind: str = "consumer", empty_since: float | None = None) -> Group:
-    """A stable group whose members read these; without members where it reads nothing."""
+    """A stable group whose members read these topics; without topics, a group without members."""
     made = Group("g", GroupLimits(), lambda *_: ErrorCode.NONE)
     data = write_subscription(Subscription(topics))
     member = StoredMember("m", None, "", "", 10_000, 10_000, data, b"")

@@ -135,7 +135,7 @@ def test_a_name_is_checked_without_making_a_topic(
 
 
 def test_groups_have_no_offsets_in_a_new_topic(tmp_path: Path) -> None:
-    """Also where a topic of this name was deleted just before a crash."""
+    """The same holds if a topic of this name was deleted just before a crash."""
     make_offsets(tmp_path, 0, topics=("u",))
     with writable_broker(tmp_path) as broker:
         commit_to(offsets_log(broker), 7, at=("t", 0))

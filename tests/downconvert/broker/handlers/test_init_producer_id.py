@@ -1,4 +1,4 @@
-"""InitProducerId: an id for whoever asks, and for nobody else."""
+"""InitProducerId: each producer that asks gets an id of its own."""
 
 from pathlib import Path
 

@@ -154,7 +154,7 @@ def test_a_special_time_that_is_newer_than_the_version_is_refused_for_any_partit
 
 
 def test_a_read_committed_client_sees_no_offset_of_an_open_transaction(tmp_path: Path) -> None:
-    """Neither by its time, nor as the end; who looks as a replica does is told the log's end."""
+    """Neither by its time, nor as the end. A replica gets the log's end."""
     with writable_broker(tmp_path, "t", partitions=2) as broker:
         producer = Producing(broker)
         producer.begin()

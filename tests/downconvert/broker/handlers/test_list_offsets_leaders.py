@@ -184,7 +184,7 @@ def test_consumers_are_told_no_offset_that_is_not_committed(tmp_path: Path) -> N
 def test_a_consumer_asks_again_while_a_new_leader_does_not_know_what_is_committed(
     tmp_path: Path, version: int, code: int
 ) -> None:
-    """A follower is told the end of the log, and the start is known in any case."""
+    """A follower gets the end of the log. The start is known in any case."""
     with writable_broker(tmp_path, "t") as broker:
         partition_of(broker).log.writer.append(batch(0, 1, 2))
         partition = replicated(broker)

@@ -1,4 +1,4 @@
-"""Metadata: the brokers, and what is told of each topic and partition."""
+"""Metadata: the brokers, and the fields of each topic and partition."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Requests that change topics: who is refused, and how an error of the disk is told."""
+"""Requests that change topics: which clients are refused, and how a disk error is reported."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -132,7 +132,7 @@ def test_a_step_that_waits_for_a_time_tells_the_thread_that_keeps_it(tmp_path: P
 
 
 class Late(Exchange):
-    """An exchange that another thread answers while it is told whom to call."""
+    """An exchange that another thread answers while its callback is set."""
 
     __slots__ = ("_call",)
 

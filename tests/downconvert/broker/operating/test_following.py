@@ -162,7 +162,7 @@ def test_a_topic_that_was_made_again_meanwhile_is_another(broker: Broker, tmp_pa
 def test_a_topic_that_was_made_again_has_a_high_watermark_of_its_own(
     broker: Broker, tmp_path: Path, beyond: bool, shown: tuple[int, ...]
 ) -> None:
-    """Also if the file still has that of the topic before for a moment."""
+    """The same holds if the file has the former topic's high watermark for a moment."""
     following = Following(broker, beyond_high_watermark=beyond)
     directory = tmp_path / f"{TOPIC}-0"
     write_topic_id(DISK, directory, UUID(int=1))

@@ -27,7 +27,7 @@ COORDINATOR = "downconvert.broker.transactions.coordinator"
 
 
 class Stopping:
-    """A lock that has something else happen when it is first taken, just before that."""
+    """A lock that calls a function once, just before it is first taken."""
 
     def __init__(self, lock: object, meanwhile: Callable[[], None]) -> None:
         self._lock = lock
@@ -68,7 +68,7 @@ def test_two_threads_never_write_the_markers_of_one_transaction(
     first, second = (broker.topics["t"].partitions[index] for index in (0, 1))
 
     def complete() -> None:
-        """As the thread does that looks for transactions whose markers are missing."""
+        """This is what the thread does that looks for transactions without markers."""
         thread = Thread(target=broker.transactions.complete_prepared, args=(NOW,))
         thread.start()
         thread.join(SECONDS)

@@ -1,4 +1,4 @@
-"""The transaction coordinator, by its rules: what is decided, and what becomes of it.
+"""The transaction coordinator, by its rules: what it decides, and how it carries that out.
 
 Not here: who may write (test_fencing.py)."""
 

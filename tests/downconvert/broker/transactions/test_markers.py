@@ -1,4 +1,4 @@
-"""Markers: each partition of a transaction gets one, whatever becomes of the others."""
+"""Markers: each partition of a transaction gets one, even if others fail."""
 
 from pathlib import Path
 

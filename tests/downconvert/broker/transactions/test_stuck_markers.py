@@ -51,7 +51,8 @@ def test_every_step_is_stored_while_the_lock_is_held(
 def test_an_end_that_fails_once_is_completed_by_the_next_attempt(
     broker: Broker, producer: Producing, monkeypatch: pytest.MonkeyPatch, fails_at: str
 ) -> None:
-    """Also if the markers are written, and only that cannot be stored, or after a defect."""
+    """The same holds if the markers are written and only the end cannot be stored, and after a
+    defect."""
     producer.write([b"a"])
     store = StateTopic.store
 

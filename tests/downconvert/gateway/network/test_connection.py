@@ -114,7 +114,7 @@ def test_every_request_and_byte_is_counted_however_it_is_handled(
 def test_a_place_is_free_once_the_end_of_its_connection_is_logged_and_counted(
     behind: tuple[Broker, int], log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So whoever sees the free place sees the counts, too."""
+    """So a thread that sees the free place sees the counts, too."""
     count, found = Counters.connection_ended, list[tuple[int, int]]()
 
     def note(counters: Counters, reason: str) -> None:

@@ -61,7 +61,8 @@ def test_conversions_of_large_and_small_responses_are_counted(
 def test_an_exchange_with_a_large_response_stays_with_a_thread(
     behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch, second: int
 ) -> None:
-    """Also if its last response is small: what is converted may still be the large one."""
+    """The same holds if its last response is small: the conversion may still be that of the large
+    one."""
     broker, port = behind
     append(broker, batch(0, size=100_000))
     steps: list[str] = []

@@ -223,7 +223,7 @@ def test_a_cancelled_connection_waits_for_its_turn_under_way() -> None:
 
 
 def test_a_job_goes_on_as_long_as_the_pool_lets_it() -> None:
-    """The pool is told how many turns in a row there were, so that other jobs have theirs."""
+    """The pool learns how many turns a job had in a row, so that other jobs have theirs."""
     counted: list[int] = []
     again: list[bool] = []
 

@@ -88,7 +88,7 @@ def test_the_port_of_a_node_that_is_gone_is_opened_again_when_it_comes_back() ->
 def test_a_host_one_of_whose_addresses_is_taken_leaves_the_others_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also while the error is kept, as that of a start is."""
+    """The same holds while the error is kept, like that of a start."""
     hosts = LOOPBACK, "127.0.0.2"
 
     def both(_: object, port: int, **__: object) -> list[tuple[Any, ...]]:

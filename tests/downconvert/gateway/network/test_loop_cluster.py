@@ -181,7 +181,7 @@ def test_a_clients_connection_counts_for_its_limit_until_it_ends() -> None:
 def test_versions_that_another_connection_was_told_must_be_those_of_the_broker(
     monkeypatch: pytest.MonkeyPatch, are_same: bool
 ) -> None:
-    """A client was told the first ones. Its requests would be translated by them."""
+    """A client got the first ones. Its requests would be translated by them."""
     monkeypatch.setattr(topology, "RECENT", 600.0)
     with Scripted(0) as broker, gateway(broker.port) as running:
         wait_for(lambda: not unready(running))

@@ -39,7 +39,8 @@ def test_a_wait_is_woken_at_most_once() -> None:
 
 @pytest.mark.parametrize(("first", "then"), [(30.0, 50.0), (50.0, 30.0)])
 def test_a_time_limit_can_be_moved_during_a_wait(first: float, then: float) -> None:
-    """Later, the timer fires once in vain; earlier, it is set again, and the other is gone."""
+    """If the deadline becomes later, the timer fires once too early. If it becomes earlier, the
+    timer is replaced."""
 
     async def use(clock: Clock, deadline: Deadline) -> None:
         clock.call_later(10.0, deadline.move, then)

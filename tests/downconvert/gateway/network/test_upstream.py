@@ -56,7 +56,7 @@ def test_a_silent_bootstrap_server_does_not_hide_the_next_one(
                 assert client.ask(ApiKey.Metadata, 1, ALL).topics
         line = f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.5 s"
         wait_for(lambda: any(line in one for one in lines))
-        # Whoever comes later does not wait for it again.
+        # Later clients do not wait for it again.
         tried = silent.accepted
         with Wire(running.address) as client:
             assert client.ask(ApiKey.Metadata, 1, ALL).topics

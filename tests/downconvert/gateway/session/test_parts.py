@@ -1,4 +1,4 @@
-"""Ranges cut into parts, and whether what becomes of them is all that they hold."""
+"""Ranges are cut into parts, and the converted parts together have all records."""
 
 from collections.abc import Generator
 from random import Random

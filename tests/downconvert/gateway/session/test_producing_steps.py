@@ -1,4 +1,5 @@
-"""Old produces and the cluster: what it is asked, and how its response is told to the producer."""
+"""Old produces: what the gateway sends to the cluster, and how it passes the response to the
+producer."""
 
 from typing import Any
 

@@ -130,7 +130,7 @@ def test_an_error_behind_records_is_left_to_the_next_fetch() -> None:
 
 
 def test_a_response_that_fails_as_a_whole_is_told_of_each_partition_without_records() -> None:
-    """Also of those that had records before: their next fetch gets it."""
+    """The same holds for partitions that had records before: their next fetch gets the error."""
     failed = Message(error_code=-1, throttle_time_ms=0, session_id=0, responses=[])
     response, _ = old_fetch(fetch_body(0, 0), failed)
     assert [one.error_code for one in response.responses[0].partitions] == [-1, -1]

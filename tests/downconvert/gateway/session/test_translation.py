@@ -128,7 +128,7 @@ def asking(api: ApiKey, body: Message, to_version: int) -> tuple[Ask, Message]:
 
 
 def test_an_error_of_the_cluster_is_not_taken_for_no_offset_yet() -> None:
-    """A client that is told so begins anew, from the log's beginning or end."""
+    """A client that gets this error begins anew, at the log's beginning or end."""
     steps = translate(ApiKey.OffsetFetch, Message(group_id="g", topics=[]), 0, 1)
     next(steps)
     partitions = [

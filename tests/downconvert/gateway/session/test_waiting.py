@@ -9,7 +9,7 @@ SESSION, REBALANCE = 10_000, 300_000
 
 
 def of_frame(api: ApiKey, version: int, body: Message, waits: Waits | None = None) -> float:
-    """As passed on, of which only the beginning is read where it is long."""
+    """A request that is passed on. If it is long, only its beginning is read."""
     data = memoryview(frame(api, version, body))
     return (waits or Waits()).of_frame(parse(data), data)
 

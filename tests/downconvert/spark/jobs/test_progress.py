@@ -1,4 +1,4 @@
-"""The progress of a job is told while it runs, and not after that."""
+"""The progress of a job is reported while it runs, and not afterwards."""
 
 import threading
 from contextlib import suppress

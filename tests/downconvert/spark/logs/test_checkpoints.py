@@ -1,4 +1,4 @@
-"""A damaged checkpoint of a broker is warned of and counts as missing, whoever reads it."""
+"""A damaged checkpoint counts as missing, and causes a warning, for each of its readers."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What shows that a cleaner has removed offsets, in logs of each format and codec."""
+"""Signs that a cleaner has removed offsets, in logs of each format and codec."""
 
 from dataclasses import replace
 from pathlib import Path

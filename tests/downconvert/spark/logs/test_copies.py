@@ -216,7 +216,7 @@ def test_a_copy_whose_segments_were_replaced_meanwhile_is_listed_again(tmp_path:
 def test_copies_of_one_size_whose_ends_differ_are_compared_by_their_epochs(
     tmp_path: Path, is_padded: bool, is_packed: bool
 ) -> None:
-    """Also where both end in the zeros of a file that was preallocated."""
+    """The same holds if both end in the zeros of a preallocated file."""
     logs = tmp_path / "logs"
     for name, epoch in (("b1", 0), ("b2", 1)):
         (logs / name).mkdir(parents=True)

@@ -83,7 +83,7 @@ def test_open_transactions_count_as_aborted_for_a_coordinator_and_hide_nothing_e
 def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
     tmp_path: Path, snapshot: str, is_elsewhere: bool
 ) -> None:
-    """Also without the snapshot of producers that a broker writes for each segment."""
+    """The same holds without the producer snapshot that a broker writes for each segment."""
     directory = tmp_path / "logs" / "a-0"
     directory.parent.mkdir()
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
@@ -102,7 +102,7 @@ def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
 
 @pytest.mark.parametrize("has_snapshot", [False, True])
 def test_a_transaction_behind_damage_is_open(tmp_path: Path, has_snapshot: bool) -> None:
-    """Also if a later snapshot of producers is there, but damaged."""
+    """The same holds if a later producer snapshot is damaged."""
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     batches = [batch(0), batch(1), batch(2), batch(3, transactional=True, **fields), batch(4)]
     indexed_segment(tmp_path / "a-0", 0, *batches)

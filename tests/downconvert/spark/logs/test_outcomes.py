@@ -91,7 +91,7 @@ def test_the_marker_may_be_among_missing_offsets_but_not_among_compacted_ones(
 def test_offsets_that_a_cleaner_removed_in_one_copy_may_be_a_transaction_in_another(
     tmp_path: Path, cleaned: int
 ) -> None:
-    """The cleaner has come to `cleaned`; only the other copy has the offsets from 2 to 9."""
+    """The cleaner has cleaned up to `cleaned`. Only the other copy has the offsets from 2 to 9."""
     of_producer = {"transactional": True, "producer_id": 0, "producer_epoch": 3}
     aborted = batch(3, 4, **of_producer), marker(5, ControlRecordType.ABORT)
     for name in ("b1", "b2"):

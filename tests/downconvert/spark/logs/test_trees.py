@@ -142,7 +142,7 @@ def test_relative_paths_are_absolute_for_executors(
 
 
 def test_partitions_are_found_down_to_a_certain_depth(tmp_path: Path) -> None:
-    """Whoever names a system's root directory gets an answer."""
+    """A path may be the system's root directory."""
     for topic, folders in (("a-0", trees.DEPTH_MAX - 1), ("b-0", trees.DEPTH_MAX)):
         partition(tmp_path.joinpath(*["x"] * folders), batch(0), topic)
     assert names(tmp_path) == ["a-0"]

@@ -325,7 +325,7 @@ def test_a_cleaner_of_another_copy_does_not_explain_all_missing_offsets(
 def test_records_that_a_later_leader_truncated_are_not_read_from_the_earlier_copy(
     tmp_path: Path,
 ) -> None:
-    """Old records do not say of which epoch they are; the checkpoints do."""
+    """Old records do not have an epoch; the checkpoints do."""
     older = partition(tmp_path / "b1", b"".join(batch(at, magic=1) for at in range(16)), "a-0")
     (older / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     new = [batch(at, at + 1, leader_epoch=1, size=40) for at in (10, 12, 14)]

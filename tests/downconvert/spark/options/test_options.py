@@ -74,7 +74,7 @@ def test_compacted_topics_by_name_and_by_wildcard() -> None:
 
 @pytest.mark.parametrize("time", [0, 5])
 def test_a_timestamp_of_all_partitions_overrides_one_by_partition(time: int) -> None:
-    """Also 0: a timestamp is not absent for being the earliest one."""
+    """0 is a timestamp, too, and not an absent one."""
     given = {
         "startingTimestamp": str(time),
         "endingTimestamp": str(time),

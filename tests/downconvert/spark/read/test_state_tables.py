@@ -87,7 +87,7 @@ def later(kind: int, group: str, *more: str) -> bytes:
 
 @given(steps=STEPS)
 def test_offsets_are_those_that_a_coordinator_adds_up(steps: list[Step]) -> None:
-    """Also with transactions, whichever of them are open, committed and aborted."""
+    """The same holds with transactions, open, committed or aborted."""
     kept = CommittedOffsets()
     with TemporaryDirectory() as folder:
         path = Path(folder, f"{OFFSETS_TOPIC}-0")

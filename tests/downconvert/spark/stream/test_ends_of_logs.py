@@ -139,7 +139,7 @@ def test_a_log_ends_no_earlier_than_what_a_request_has_deleted(
 
 
 def test_a_stream_of_a_store_goes_on_behind_damage_up_to_the_last_batch(tmp_path: Path) -> None:
-    """Of whichever leader epoch."""
+    """Its leader epoch does not matter."""
     last = [batch(2, leader_epoch=0), batch(3, leader_epoch=1), batch(4, leader_epoch=2)]
     first, damaged = batch(0, leader_epoch=0), bytearray(batch(1, leader_epoch=0))
     (tmp_path / "logs").mkdir()

@@ -106,7 +106,7 @@ def test_appended_rolled_and_new_records_are_read_once(place: Place) -> None:
     "limit", [Limit(max_rows=1), Limit(max_rows=2), Limit(max_bytes=1), Limit(max_bytes=150)]
 )
 def test_limits_hold_and_everything_comes(place: Place, limit: Any, is_indexed: bool) -> None:
-    """Also batches that are larger than the limit, and segments without an index."""
+    """This includes batches that are larger than the limit, and segments without an index."""
     shutil.rmtree(place.logs)
     place.logs.mkdir()
     for topic in ("a-0", "b-0", "c-0"):

@@ -78,7 +78,7 @@ def test_a_log_is_read_from_the_last_known_batch_on_as_long_as_it_has_that(
 
 @pytest.mark.parametrize("kind", ["tar", "gzipped"])
 def test_packed_logs_in_a_directory_are_followed(tmp_path: Path, kind: str) -> None:
-    """Also if they come later, while the logs beside them grow."""
+    """The same holds if they come later, while the logs beside them grow."""
     partition(tmp_path / "logs", batch(0, 1), "a-0")
     source = stream(tmp_path / "logs")
     start = source.initialOffset()

@@ -108,7 +108,7 @@ def test_on_a_full_disk_memory_changes_and_the_next_change_is_written(path: Path
 
 
 def test_an_epoch_begins_once_and_one_with_records_stays(tmp_path: Path) -> None:
-    """Also where a batch of an older epoch follows, as in a log of a broker that was wrong."""
+    """The same holds if a batch of an older epoch follows, as in the log of a faulty broker."""
     epochs = LeaderEpochs(tmp_path, UNSYNCED, [])
     epochs.begin(5, 0)
     epochs.begin(5, 3)
@@ -119,7 +119,7 @@ def test_an_epoch_begins_once_and_one_with_records_stays(tmp_path: Path) -> None
 
 
 def test_epochs_that_a_full_disk_delayed_are_written_with_the_next_append(tmp_path: Path) -> None:
-    """Also if that has no new epoch."""
+    """The same holds if that batch has no new epoch."""
     disk = FaultyDisk(tmp_path)
     epochs = LeaderEpochs(tmp_path, disk, [])
     epochs.begin(1, 0)

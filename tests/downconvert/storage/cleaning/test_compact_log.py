@@ -174,7 +174,7 @@ def steps_of(one: Compaction, count: int = 10**6) -> int:
 def test_a_pass_ends_without_changes_if_the_log_changes_at_any_step(
     tmp_path: Path, change: str, left: int
 ) -> None:
-    """Also where nothing is left but to note how far it came."""
+    """The same holds if it only has to note how far it came."""
     passes = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -201,7 +201,7 @@ def test_a_pass_ends_without_changes_if_the_log_changes_at_any_step(
 
 
 class Overtaking:
-    """A lock in front of which, once, another thread is faster."""
+    """A lock that another thread takes first, once."""
 
     def __init__(self, happens: Callable[[], None], after: int) -> None:
         self._happens = happens
@@ -246,7 +246,7 @@ def overtaken(
 def test_a_truncation_before_any_locked_step_aborts_the_pass(
     tmp_path: Path, change: Callable[[LogWriter, int], None]
 ) -> None:
-    """Also between the last segment and the note of the pass."""
+    """The same holds between the last segment and the note of the pass."""
 
     def truncate(log_dir: LogDir) -> None:
         change(log_dir.logs[PARTITION].writer, 20)

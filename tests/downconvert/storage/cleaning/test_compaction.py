@@ -213,7 +213,8 @@ def test_data_outside_of_transactions_keeps_no_marker() -> None:
 
 
 def test_keys_are_noted_from_the_first_dirty_offset_on() -> None:
-    """Also of a batch that ends with exactly that offset, and of the rest of one that holds it."""
+    """The same holds for a batch that ends with exactly that offset, and for the rest of a batch
+    that contains it."""
     for start, expected in ((0, {b"a": 2, b"b": 1}), (2, {b"a": 2}), (3, {})):
         latest = OffsetMap(24_000)
         records = MemoryRecords(keyed(0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3")))

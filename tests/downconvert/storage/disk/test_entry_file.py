@@ -1,4 +1,4 @@
-"""Files of entries: the number of entries, whoever wrote the file."""
+"""Files of entries: the number of entries, whatever program wrote the file."""
 
 from pathlib import Path
 

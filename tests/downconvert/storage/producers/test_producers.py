@@ -144,7 +144,7 @@ def test_a_log_without_snapshots_is_read_when_its_producers_are_needed(
 def test_a_log_without_producers_is_not_read_again_when_it_is_rolled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of brokers before 0.11, which write no snapshots, and whose logs may be large."""
+    """Brokers before 0.11 write no snapshots, and their logs may be large."""
     segment(tmp_path / "t-0", 0, *(batch(offset, magic=V1) for offset in range(10)))
     segment(tmp_path / "t-0", 10, batch(10, magic=V1))
     followed: list[int] = []
@@ -265,7 +265,7 @@ def test_producers_at_an_earlier_offset_are_those_of_then(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "of nothing"])
 def test_a_damaged_snapshot_is_skipped_for_the_one_before_it(tmp_path: Path, damage: str) -> None:
-    """Records that older snapshots tell of may be gone."""
+    """Records that older snapshots know may be gone."""
     made = segment(tmp_path, 5, transactional(8, 5, 6), transactional(9, 7, 8), batch(9, 10))
     older = ProducerStates([ProducerState(7, 0, last_offset=3)])
     write_snapshot(UNSYNCED, tmp_path / file_name(5, Kind.SNAPSHOT), older)

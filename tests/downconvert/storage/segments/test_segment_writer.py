@@ -96,7 +96,7 @@ def test_truncation_may_begin_in_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_reopened_segment_knows_its_highest_timestamp(tmp_path: Path) -> None:
-    """Also where no entry of the time index tells of it."""
+    """The same holds if the time index has no entry for it."""
     made = writer(tmp_path, config=LogConfig())
     append(made, batch(40, timestamp=700))
     append(made, batch(41, timestamp=500))

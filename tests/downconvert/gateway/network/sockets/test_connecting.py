@@ -132,7 +132,7 @@ def test_attempts_end_with_the_callers_time(hosts: list[str]) -> None:
 
 
 def test_families_are_tried_in_turn(hosts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host whose IPv6 does not answer is not tried at all its IPv6 addresses first."""
+    """If a host's IPv6 does not answer, not all of its IPv6 addresses are tried first."""
     hosts += ["::1", "::2", "::3", LOOPBACK, SECOND]
     tried: list[str] = []
 

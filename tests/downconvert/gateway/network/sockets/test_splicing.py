@@ -193,7 +193,7 @@ def test_bytes_that_wait_for_the_target_go_before_those_that_are_forwarded(
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the loop calls splices, and is told what to watch for them."""
+    """How often the loop calls splices, and how often they say what to watch."""
     counts = Counter[str]()
     for name in ("_advance", "_watch"):
         read_from = getattr(splicing.Splice, name)

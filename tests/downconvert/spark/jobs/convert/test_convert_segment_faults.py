@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_no_incomplete_file(source: Path, to_magic: int) -> N
 
 
 class Interrupted(Disk):
-    """A disk at whose `at`th renaming or making of a directory something else happens first."""
+    """A disk that calls a function before its `at`th renaming or making of a directory."""
 
     def __init__(self, at: int, what: Callable[[], object]) -> None:
         self.left = at

@@ -69,7 +69,7 @@ def test_segments_that_retention_has_deleted_stay_in_the_target(
 def test_parts_of_a_log_may_be_converted_one_after_the_other(
     source: Path, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also the later part first."""
+    """The later part may come first."""
     partition(tmp_path / "later", batch(6), "a-0", 6)
     converted(monkeypatch, tmp_path / "later", target)
     assert len(converted(monkeypatch, source, target)) == 3

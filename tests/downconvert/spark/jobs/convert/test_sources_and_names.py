@@ -45,7 +45,7 @@ def test_a_source_that_was_changed_and_is_as_large_as_before_is_converted_again(
 
 
 def test_a_log_gets_its_name_after_its_other_files_and_before_its_note(task: Task) -> None:
-    """Whoever finds the log finds all that belongs to it."""
+    """A reader that finds the log finds its indexes, too."""
     named: list[str] = []
 
     class Noting(UnsyncedDisk):

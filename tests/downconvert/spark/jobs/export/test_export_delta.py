@@ -22,7 +22,7 @@ A, ANY = TopicPartition("a", 1), "read_uncommitted"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Three logs, two of which are of one topic; one record has no date."""
+    """Three logs, two of them of one topic. One record has no date."""
     path = tmp_path / "logs"
     for name in ("a-1", "a-2", "ab-1"):
         partition(path, batch(0, 1, 2, 3, 4, timestamp=DAY), name)

@@ -23,7 +23,7 @@ A, ANY, TABLE = TopicPartition("a", 1), "read_uncommitted", "lake.events"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Three logs, two of which are of one topic."""
+    """Three logs, two of them of one topic."""
     path = tmp_path / "logs"
     for name in ("a-1", "a-2", "ab-1"):
         partition(path, batch(0, 1, 2, 3, 4, timestamp=DAY), name)

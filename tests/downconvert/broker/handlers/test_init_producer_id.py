@@ -41,3 +41,21 @@ def test_a_broker_that_only_reads_gives_no_producer_ids(tmp_path: Path) -> None:
     with LogDir.open(tmp_path) as log_dir:
         response = init(Broker(log_dir, BrokerConfig()), 1)
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("known", [(5, -1), (-1, 0)])
+def test_a_producer_states_both_its_id_and_its_epoch_or_neither(
+    tmp_path: Path, known: tuple[int, int]
+) -> None:
+    producer_id, epoch = known
+    body = Message(
+        transactional_id="tx",
+        transaction_timeout_ms=1000,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+    with writable_broker(tmp_path) as broker:
+        response = ask(broker, ApiKey.InitProducerId, 3, body)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
+        assert (response.producer_id, response.producer_epoch) == (-1, -1)
+        assert init(broker, 3, "tx").producer_epoch == 0  # the refused request began nothing

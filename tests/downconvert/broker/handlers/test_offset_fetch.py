@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import commit_to, make_offsets, offsets_log
@@ -54,3 +55,21 @@ def test_only_requests_for_stable_offsets_wait_for_a_transaction(directory: Path
         producer.commit_offset(9)
         assert found(broker, 9)["t"] == (3, 0)
         assert found(broker, 9, stable=True)["t"] == (-1, 88)
+
+
+def test_a_topic_is_found_by_its_id_and_an_unknown_id_is_an_error(directory: Path) -> None:
+    with writable_broker(directory) as broker:
+        known, unknown = broker.topics["t"].id, bytes(range(16))
+        topics = [Message(topic_id=one, partition_indexes=[0, 1]) for one in (known, unknown)]
+        asked = Message(group_id="g", topics=topics)
+        body = Message(groups=[asked], require_stable=False)
+        (group,) = ask(broker, ApiKey.OffsetFetch, 10, body).groups
+        assert {bytes(topic.topic_id): results(topic) for topic in group.topics} == {
+            known: [(0, 3, ErrorCode.NONE), (1, -1, ErrorCode.NONE)],
+            unknown: [(index, -1, ErrorCode.UNKNOWN_TOPIC_ID) for index in (0, 1)],
+        }
+
+
+def results(topic: Message) -> list[tuple[int, int, int]]:
+    """Index, offset and error of each partition."""
+    return [(one.partition_index, one.committed_offset, one.error_code) for one in topic.partitions]

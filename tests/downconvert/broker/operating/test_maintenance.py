@@ -195,3 +195,18 @@ def test_a_server_that_writes_looks_after_its_logs(tmp_path: Path) -> None:
             assert time.monotonic() < give_up
             time.sleep(0.01)
     assert log.end_offset == 10
+
+
+def test_a_pass_of_the_cleaner_that_is_abandoned_leaves_no_unfinished_file(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        own = {"cleanup.policy": "compact", "segment.bytes": "300000"}
+        log = broker.topics.create("t", 1, own, 0).partitions[0].log
+        for offset in range(6):
+            record = Record(offset, 0, TimestampType.CREATE, b"%d" % offset, bytes(200_000))
+            log.writer.append(build([record], magic=V2), 0)
+        maintenance = Maintenance(broker)
+        while not (left := list(log.path.glob("*.cleaned"))):
+            assert maintenance.step(1.0) < 10, "the pass is over"
+        maintenance.close()  # the object still exists, so no destructor has removed the file
+        assert [path for path in left if path.exists()] == []
+        assert len(offsets(log.records())) == 6

@@ -5,7 +5,7 @@ import select
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from records.units import KiB, MiB
 from tests.waiting import wait_for
 
 from .asking import frame
+from .fetching import broker_of
 from .talking import API_VERSIONS, QUICK, SECONDS, SMALL_BUFFER, Talk, fetch, fetched, serving
 
 
@@ -199,6 +200,26 @@ def test_clients_of_several_threads_that_do_not_read_delay_a_stop_once(tmp_path:
             started = time.monotonic()
             server.stop()
             assert stop <= time.monotonic() - started < 3 * stop
+
+
+def test_a_stopped_server_keeps_no_descriptor(tmp_path: Path) -> None:
+    with broker_of(tmp_path, {}) as broker:
+        before = open_files()
+        server = Server(broker)
+        server.start()
+        with Talk(server.address) as talk:
+            assert talk.ask(*API_VERSIONS)
+        server.stop()
+        assert open_files() <= before
+
+
+def open_files() -> set[str]:
+    """What the descriptors of this process refer to."""
+    found = set()
+    for path in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # that of the listing
+            found.add(str(path.readlink()))
+    return found
 
 
 def test_a_server_that_cannot_listen_raises_an_error(server: Server) -> None:

@@ -6,6 +6,7 @@ Not here: the steps (processor.py), the state of a connection (connection.py).""
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from typing import Final
 
@@ -105,6 +106,8 @@ class ServedConnections:
         log_end(lines, connection.client, end, why, seconds, now)
         self._broker.metrics.ended(end)
         exchange, connection.exchange = connection.exchange, None
+        with suppress(OSError):  # responses that the system delays: a reset would discard them
+            connection.flush()
         connection.send, connection.frame, connection.waits_for_more = None, None, False
         try:
             self.leave(connection)

@@ -114,3 +114,14 @@ def test_requests_that_tls_holds_are_answered_without_further_bytes(
     ):
         talk.socket.sendall(requested(*[API_VERSIONS] * count))
         assert len({talk.receive() for _ in range(count)}) == 1
+
+
+def test_responses_before_a_request_that_ends_the_connection_arrive(tmp_path: Path) -> None:
+    """More bytes follow, so the connection ends by a reset. It discards what is still held."""
+    following = framed(b"\0\0\0\0\0\0\0") + framed(bytes(2 * FREE_SIZE))
+    with serving(tmp_path) as server:
+        for count in (1, 3):
+            with Talk(server.address) as talk:
+                talk.socket.sendall(requested(*[API_VERSIONS] * count) + following)
+                assert len({talk.receive() for _ in range(count)}) == 1
+                assert talk.has_ended()

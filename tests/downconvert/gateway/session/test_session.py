@@ -248,13 +248,17 @@ def test_a_cluster_that_tells_no_names_of_topics_gets_no_request_by_their_ids(
 def test_a_produce_without_a_response_of_which_a_part_is_not_allowed_ends_the_connection(
     broker: Broker, version: int
 ) -> None:
+    """The allowed part is sent to the cluster before."""
     through = limited(broker, topics=("t",))
     body = produce_body(message_set(2 if version >= 3 else 0, b"a"), acks=0)
     request = frame(ApiKey.Produce, version, body)
     assert not isinstance(through.reply(request), HangUp)
     hidden = Message(name="hidden", partition_data=body.topic_data[0].partition_data)
-    body.topic_data.append(hidden)
+    body.topic_data.insert(0, hidden)
+    through.asked.clear()
     assert isinstance(through.reply(frame(ApiKey.Produce, version, body)), HangUp)
+    (asked,) = [one for one in through.asked if one.api is ApiKey.Produce]
+    assert [one.name for one in asked.body.topic_data] == ["t"]
 
 
 def test_clients_without_a_name_share_a_rate_per_address_and_those_with_one_per_name(

@@ -94,3 +94,16 @@ def store(
         for name, value in found.environment.items():
             patch.setenv(name, value)
         yield found, home / "buckets" / "bucket"
+
+
+@pytest.fixture
+def store_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Readers find the directories of this machine below `hdfs://`, too."""
+    from pyarrow import fs
+
+    from downconvert.spark.stores import file_systems
+
+    monkeypatch.setattr(fs, "HadoopFileSystem", lambda _: fs.LocalFileSystem())
+    file_systems.file_system.cache_clear()
+    yield
+    file_systems.file_system.cache_clear()

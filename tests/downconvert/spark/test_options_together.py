@@ -1,74 +1,30 @@
 """Options of a query that vary together: wherever a log is kept, each query reads the part of it
 that its options select."""
 
-import gzip
 import json
 import random
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
-from downconvert.storage.names import HIGH_WATERMARKS
-from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
-from records.formats import V0, V1, V2
-from tests.downconvert.storage.logs import batch, indexed_segment, segment
-
-from .reading import Row, expected, packed, rows
+from .log_places import (
+    ABORTED,
+    ABORTED_BATCHES,
+    END,
+    EVERYTHING,
+    HEADERS,
+    PLACES,
+    TRANSACTIONS,
+    note_high_watermark,
+)
+from .reading import Row, rows
 
 COLUMNS: Final = (
     *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
 )
-ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 
-
-def of_producer(producer_id: int) -> dict[str, Any]:
-    return {"producer_id": producer_id, "producer_epoch": 0, "transactional": True}
-
-
-def with_headers(*offsets: int) -> bytes:
-    found = [Record(n, 10 * n, value=b"%d" % n, headers=[("h", b"%d" % n)]) for n in offsets]
-    return build(found, magic=V2, codec=Codec.LZ4)
-
-
-# Batches by the base offset of their segment. A segment, a batch and a transaction end at different
-# offsets, and offsets are missing inside of batches and between them, as after compaction.
-LOG: Final = {
-    0: (
-        batch(0, magic=V0),
-        batch(1, magic=V1),
-        batch(2, 3, 4, 5, magic=V1, codec=Codec.GZIP),
-        batch(6, 7, magic=V0, codec=Codec.SNAPPY),
-    ),
-    8: (
-        batch(8, 9, 10),
-        batch(11, 12, 14, codec=Codec.ZSTD),
-        batch(15, 16, **of_producer(7)),
-        batch(17, 18, codec=Codec.GZIP, **of_producer(8)),
-        build_marker(ABORT, offset=19, timestamp=190, producer_id=7),
-        build_marker(COMMIT, offset=20, timestamp=200, producer_id=8),
-    ),
-    21: (with_headers(21, 22, 23), batch(24, 25, **of_producer(7))),
-    26: (
-        build_marker(ABORT, offset=26, timestamp=260, producer_id=7),
-        batch(28, 29, 30, codec=Codec.ZSTD),
-        batch(31, size=300),
-    ),
-}
-ABORTED: Final = {15, 16, 24, 25}
-ABORTED_BATCHES: Final = {15, 19, 24, 26}  # with the markers that end them
-TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 26))  # first offset, and that of the marker
-END: Final = 32
-HEADERS: Final = [
-    header for data in LOG.values() for header in MemoryRecords(b"".join(data)).batches()
-]
-EVERYTHING: Final = [
-    {"topic": "a", "partition": 0, **row}
-    for data in LOG.values()
-    for row in expected(read(MemoryRecords(b"".join(data))))
-]
+pytestmark = pytest.mark.usefixtures("store_of_this_machine")
 
 
 class Case(NamedTuple):
@@ -93,65 +49,6 @@ class Case(NamedTuple):
             "includeHeaders": self.level == "record" and "headers" in (self.columns or COLUMNS),
         }
         return given | ({"columns": ",".join(self.columns)} if self.columns else {})
-
-
-def mounted(path: Path) -> Path:
-    for base, data in LOG.items():
-        indexed_segment(path / "a-0", base, *data)
-    return path
-
-
-def without_indexes(path: Path) -> Path:
-    for base, data in LOG.items():
-        segment(path / "a-0", base, *data)
-    return path
-
-
-def in_a_tar(path: Path) -> Path:
-    (path / "logs").mkdir()
-    return packed(mounted(path / "logs"))
-
-
-def gzipped(path: Path) -> Path:
-    for log in (mounted(path) / "a-0").glob("*.log"):
-        log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(log.read_bytes()))
-        log.unlink()
-    return path
-
-
-def on_two_brokers(path: Path) -> Path:
-    """One copy lacks the second segment, the other the end of the last one."""
-    for broker in ("one", "two"):
-        (path / broker).mkdir(parents=True)
-        mounted(path / broker)
-    (path / "one" / "a-0" / f"{8:020d}.log").unlink()
-    (path / "two" / "a-0" / f"{26:020d}.log").write_bytes(LOG[26][0])
-    return path
-
-
-def with_a_damaged_copy(path: Path) -> Path:
-    """The copy that goes further has a damaged batch in each of two segments."""
-    on_two_brokers(path)
-    shutil.copytree(path / "two" / "a-0", path / "one" / "a-0", dirs_exist_ok=True)
-    for base, number in ((0, 2), (8, 1)):
-        data = list(LOG[base])
-        data[number] = data[number][:-1] + bytes([data[number][-1] ^ 1])
-        (path / "one" / "a-0" / f"{base:020d}.log").write_bytes(b"".join(data))
-    (path / "one" / "a-0" / f"{26:020d}.log").write_bytes(b"".join(LOG[26]))
-    return path
-
-
-PLACES: Final[dict[str, Callable[[Path], Path]]] = {
-    made.__name__: made
-    for made in (
-        mounted,
-        without_indexes,
-        in_a_tar,
-        gzipped,
-        on_two_brokers,
-        with_a_damaged_copy,
-    )
-}
 
 
 def cases() -> list[Case]:
@@ -267,17 +164,6 @@ def test_nothing_from_the_high_watermark_on_is_read(
             assert sum(row["records"] for row in found) == len(wanted), end
         else:
             assert [row["offset"] for row in found] == wanted, end
-
-
-def note_high_watermark(path: Path, offset: int) -> None:
-    """Notes a high watermark beside each copy: the offset, and earlier ones beside others."""
-    is_tar = path.suffix == ".tar"
-    logs = path.with_suffix("") if is_tar else path
-    for number, directory in enumerate(sorted(logs.rglob("a-0"))):
-        noted = offset // (1 + number)
-        (directory.parent / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
-    if is_tar:
-        packed(logs)
 
 
 def first_since(time: int) -> int:

@@ -9,8 +9,11 @@ import pytest
 
 from downconvert.spark.stream.stream import SegmentStreamReader
 
+from .log_places import ABORTED, EVERYTHING, PLACES
 from .stream.test_follow import Limit, read, stream
-from .test_options_together import ABORTED, EVERYTHING, PLACES, at
+from .test_options_together import at
+
+pytestmark = pytest.mark.usefixtures("store_of_this_machine")
 
 OFFSETS: Final = [row["offset"] for row in EVERYTHING]
 

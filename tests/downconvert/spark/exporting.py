@@ -36,7 +36,8 @@ def exported(
 def added(
     patch: pytest.MonkeyPatch, source: Path | str, target: Path | Target, **settings: Any
 ) -> tuple[Exported, list[Written]]:
-    """All records after a run, and the files that it has added."""
+    """All records after a run, and the files that it has added. In a directory, the notes say the
+    same when they are read again."""
     logs = chosen([str(source)], ())
     with patch.context() as patched:
         without_spark(patched)
@@ -45,7 +46,9 @@ def added(
             return add(SESSION, logs, target, **given)
         notes = DirectoryNotes(target)
         try:
-            return add(SESSION, logs, notes, **given)
+            contents, files = add(SESSION, logs, notes, **given)
+            assert notes.read(contents.isolation) == contents
+            return contents, files
         finally:
             notes.close()
 

@@ -17,6 +17,7 @@ from downconvert.spark.logs.trees import read_partition
 from downconvert.storage.names import Kind, TopicPartition, file_name
 from downconvert.storage.segments.segment import Segment
 from records import FileRecords
+from tests.downconvert.spark.log_places import in_chunks
 from tests.downconvert.spark.reading import delete_when_seen, packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -237,3 +238,14 @@ def test_damage_at_a_segments_beginning_is_passed_by_a_stream_with_a_limit(tmp_p
     for _ in range(4):
         places.append(source.latestOffset(places[-1], limit))
     assert [place["a"]["0"] for place in places] == [0, 2, 4, 6, 6]
+
+
+def test_a_brokers_own_directory_stays_if_its_partition_is_gone(tmp_path: Path) -> None:
+    """Only copies of checkpoints are removed with the last partition that needs them."""
+    in_chunks(tmp_path)
+    source = stream(tmp_path)
+    assert source.latestOffset(source.initialOffset())["a"]["0"]["offset"] == 32
+    shutil.rmtree(tmp_path / "broker" / "a-0")
+    (tmp_path / "broker" / "meta.properties").write_text("version=1\ncluster.id=one\n")
+    source.latestOffset(source.initialOffset())
+    assert (tmp_path / "broker" / "meta.properties").exists()

@@ -81,15 +81,18 @@ def test_copies_are_compared_to_their_last_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(10, 100_000), (100_000, 10)])
+@pytest.mark.parametrize("aborted", [[], [AbortedTransaction(7, 2, 3, 3)]])
 def test_a_record_that_is_too_large_to_hold_is_not_held_on_either_side(
-    tmp_path: Path, sizes: tuple[int, int]
+    tmp_path: Path, sizes: tuple[int, int], aborted: list[AbortedTransaction]
 ) -> None:
-    source = opened(tmp_path / "a", batch(0, magic=1), batch(1, size=sizes[0], magic=1))
+    lost = [batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)]
+    batches = [batch(0, magic=1), batch(1, size=sizes[0], magic=1), *(lost if aborted else [])]
+    source = opened(tmp_path / "a", *batches)
     target = opened(tmp_path / "b", batch(0, magic=1), batch(1, size=sizes[1], magic=1))
     with pytest.raises(VerificationError, match="does not say what"):  # of the streams
-        compare(source, target, 1, [], HELD["stream"])
+        compare(source, target, 1, aborted, HELD["stream"])
     with pytest.raises(VerificationError, match="the record at offset 1 is not as it was"):
-        compare(source, target, 1, [], HELD["records"])
+        compare(source, target, 1, aborted, HELD["records"])
 
 
 def test_a_copy_that_is_longer_than_a_source_of_whole_pieces_is_none(tmp_path: Path) -> None:

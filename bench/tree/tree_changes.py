@@ -66,7 +66,7 @@ def _change(file: Path, what: str, chance: random.Random) -> None:
     elif what == "cut":
         os.truncate(file, chance.randrange(len(data)) if data else 0)
     elif what == "replaced":
-        new = file.with_name(f"{file.name}.swap")
+        new = file.with_name(f"{file.name}.new")  # the tree may have a .swap of its own
         new.write_bytes(data + chance.randbytes(50))
         new.rename(file)
     else:

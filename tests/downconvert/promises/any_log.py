@@ -2,8 +2,8 @@
 
 All formats and codecs, in any order; contents that compress to a thousandth or not at all, or in
 zstd alone; gaps in the offsets, batches without records, markers, control batches of KRaft, also
-compressed; records larger than any window; CreateTime and LogAppendTime; transactions of two
-producers, one inside the other or not, committed or aborted.
+compressed; records larger than any window, by their keys or values; headers; CreateTime and
+LogAppendTime; transactions of two producers, one inside the other or not, committed or aborted.
 
 Not here: who reads it (world.py)."""
 
@@ -15,6 +15,7 @@ from downconvert import AbortedTransaction
 from records import Codec, Record, TimestampType, build, build_empty, build_marker
 from records.batches.control import KEY, ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
+from records.record import Headers
 
 LEGACY_CODECS: Final = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 SIZES: Final = (0, 20, 20, 300, 300, 2_000)
@@ -171,7 +172,7 @@ def _batch(
     if kind is not TimestampType.CREATE:
         timestamps = [NO_TIMESTAMP if magic == V0 else timestamps[-1]] * len(records)
     records = [
-        Record(each.offset, timestamp, kind, each.key, each.value)
+        Record(each.offset, timestamp, kind, each.key, each.value, each.headers)
         for each, timestamp in zip(records, timestamps, strict=True)
     ]
     codec = random.choice(codecs)
@@ -197,10 +198,13 @@ def _records(random: Random, offset: int, *, is_large: bool) -> list[Record]:
     if size * count > 1_000_000:
         count = 5
     is_alike = random.random() < 0.7
+    has_large_keys, headers_max = random.random() < 0.1, random.choice((0, 0, 0, 1, 30))
     time, step = random.choice(TIMES), random.choice((0, 1, 1_000_000))
     records = []
     for number in range(count):
         key = random.choice((None, b"", b"key"))
+        if has_large_keys:
+            key = content(random, random.choice(sizes))
         value = content(random, size if is_alike else random.choice(sizes))
         records.append(
             Record(
@@ -209,10 +213,18 @@ def _records(random: Random, offset: int, *, is_large: bool) -> list[Record]:
                 TimestampType.CREATE,
                 key,
                 value if value or key else None,
+                _headers(random, headers_max),
             )
         )
         offset += random.choice((1, 1, 1, 1, 3)) if number % 4 == 3 else 1
     return records
+
+
+def _headers(random: Random, count_max: int) -> Headers:
+    """Old clients do not get them."""
+    values = (None, b"", b"v", bytes(random.choice(SIZES)))
+    count = random.randint(0, count_max)
+    return tuple((random.choice(("", "k", "key" * 9)), random.choice(values)) for _ in range(count))
 
 
 def _far(random: Random, offset: int) -> list[Record]:

@@ -31,7 +31,6 @@ from downconvert import (
 )
 from downconvert.conversion import made, plan
 from downconvert.conversion.filler import FILLER_SIZE_MAX, filler
-from downconvert.conversion.made import ENOUGH
 from downconvert.conversion.policy import CHUNK_SIZE
 from records import FileRecords, MemoryRecords
 from records.files.source import Records
@@ -41,6 +40,7 @@ from tests.downconvert.conversion.comparable import comparable
 from .any_log import AnyLog, Found, Zstd, any_log
 from .client import IDLE_TURNS_MAX, RESPONSES_MAX, Client
 from .clients import Asks, any_asks
+from .limits import any_limits
 from .promise import delivered, expected, promised
 from .without_descriptor import WithoutDescriptor
 
@@ -48,7 +48,6 @@ WORLDS: Final[dict[Zstd, int]] = {"anywhere": 6, "aborted": 1, "nowhere": 1}  # 
 PADDING_MAX: Final = 0.03  # of a response, besides one message
 LARGE_EVERY: Final = 200  # of so many logs one is large
 CUTS_MAX: Final = 20  # of a file: the longest responses take hundreds of turns
-ENOUGH_MADE: Final = (300, 3_000, 3_000, ENOUGH)  # bytes that are made for a response
 
 
 class World:
@@ -59,10 +58,7 @@ class World:
         gc.collect()
         self._held = made.budget.held  # bytes, which others hold
         self._taken = 0  # bytes of the budget for what is held
-        self._patch.setattr(plan, "ENOUGH", random.choice(ENOUGH_MADE))
-        # Small logs are also planned as large ones: measured first, and made only then.
-        self._patch.setattr(plan, "SMALL_SIZE_MAX", random.choice((1_000, plan.SMALL_SIZE_MAX)))
-        self._patch.setattr(made, "HELD_SIZE_MAX", random.choice((1_000, made.HELD_SIZE_MAX)))
+        any_limits(random, self._patch)
         (zstd,) = random.choices(list(WORLDS), list(WORLDS.values()))
         self.log: AnyLog = any_log(random, is_large=is_large, zstd=zstd)
         self.path = directory / "00000000000000000000.log"

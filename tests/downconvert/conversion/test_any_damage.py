@@ -16,15 +16,15 @@ import pytest
 from downconvert import AbortedTransaction, LazyDownConvertRecords, convert
 from downconvert.conversion import made, plan
 from downconvert.conversion.send import LazyDownConvertSend
-from records import FileRecords, MemoryRecords, Records, RecordsError
+from records import Records, RecordsError
 from tests.damage import mutated
 from tests.downconvert.promises.any_log import any_log
 from tests.downconvert.promises.clients import CHUNK_SIZES, any_policy
 from tests.downconvert.promises.limits import any_limits
-from tests.downconvert.promises.without_descriptor import WithoutDescriptor
 
 from .channels import RandomSizes, until_error
 from .comparable import comparable
+from .parts import parts
 from .ways import RUNS_ONCE
 
 pytestmark = RUNS_ONCE
@@ -36,20 +36,12 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 class Case:
     """A damaged log, and how a client asks for it."""
 
-    def __init__(self, random: Random, directory: Path, *, may_refuse: bool) -> None:
+    sources: tuple[Records, ...]
+
+    def __init__(self, random: Random, *, may_refuse: bool) -> None:
         log = any_log(random, is_large=False)
         data = log.data if random.random() < 0.2 else mutated(log.data, random)
-        before = random.randbytes(random.choice((0, 1, 5_000)))
-        path = directory / "00000000000000000000.log"
-        path.write_bytes(before + data + bytes(random.choice((0, 100))))
-        self.file = FileRecords.open(path)
-        self.size = len(data)
-        part = len(before), len(data)
-        self.sources: tuple[Records, ...] = (
-            MemoryRecords(path.read_bytes()).slice(*part),
-            self.file.slice(*part),
-            WithoutDescriptor(self.file).slice(*part),
-        )
+        self.data = data
         is_committed = random.random() < 0.3
         policy = any_policy(random, is_kafka=False, is_committed=is_committed)
         refused = {codec for codec in CODECS if may_refuse and random.random() < 0.1}
@@ -75,8 +67,8 @@ class Case:
 def cases(name: str, directory: Path, *, may_refuse: bool = True) -> Iterator[tuple[Random, Case]]:
     for number in range(LOGS):
         random = Random(f"{name} {number}")
-        case = Case(random, directory, may_refuse=may_refuse)
-        with case.file:
+        case = Case(random, may_refuse=may_refuse)
+        with parts(case.data, directory, random) as case.sources:
             yield random, case
 
 

@@ -9,9 +9,14 @@ import pytest
 
 from downconvert.access.identity import Users
 from downconvert.access.rights import Access, parse_network
+from downconvert.gateway.audit import Audit
+from downconvert.gateway.figures import End
 from downconvert.gateway.identity import ClientRule, Identities
+from downconvert.gateway.network.connection_log import log_handshake, log_refusal
+from downconvert.gateway.network.handshake import Handshake
+from downconvert.gateway.session.session import Session
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.line_budget import LINES_MAX
+from downconvert.serving.line_budget import LINES_MAX, LineBudget
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.waiting import wait_for
 
@@ -91,3 +96,56 @@ def test_a_flood_of_refused_clients_makes_few_lines_of_the_audit(
     assert 1 <= len(ours) <= (LINES_MAX + 1) * (seconds + 2)
     assert len(ours) < CLIENTS
     assert "its network is not allowed" in ours[0].getMessage()
+
+
+def test_a_defect_ends_one_connection_and_its_traceback_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        with monkeypatch.context() as patch:
+            patch.setattr(Session, "exchange", _fails)
+            with Wire(running.address) as client:
+                client.send(ApiKey.Metadata, 1, Message(topics=[]))
+                assert client.has_ended()
+        with Wire(running.address) as other:
+            other.ask(ApiKey.Metadata, 1, Message(topics=[]))
+    (line,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert "client 127.0.0.1: a defect of the gateway" in line.getMessage()
+    assert line.exc_info is not None
+    assert str(line.exc_info[1]) == "planted"
+    assert line.fields == {  # type: ignore[attr-defined]
+        "client": "127.0.0.1",
+        "connection": f"{getpid()}-1",
+        "number": 1,
+    }
+
+
+def _fails(*_: object) -> None:
+    raise ZeroDivisionError("planted")
+
+
+def test_floods_of_refusals_and_of_failed_handshakes_are_limited_apart(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = LineBudget()
+    audit = Audit(LineBudget(), clock=lambda: 0.0)
+    for _ in range(3 * LINES_MAX):
+        log_refusal(lines, audit, "10.0.0.1", "there are too many", End.REFUSED, now=0.0)
+    for _ in range(3 * LINES_MAX):
+        log_handshake(lines, "10.0.0.2", "no cipher", End.TIMEOUT, Handshake(), now=0.0)
+    for address in ("10.0.0.1", "10.0.0.2"):
+        shown = [one for one in caplog.records if f"client {address}" in one.getMessage()]
+        assert len([one for one in shown if one.name == log_refusal.__module__]) == LINES_MAX
+
+
+@pytest.mark.parametrize("reason", [End.REFUSED, End.CLIENT, End.TIMEOUT, End.LIMIT])
+def test_the_audit_has_the_clients_that_are_refused_and_not_those_that_failed_or_left(
+    caplog: pytest.LogCaptureFixture, reason: End
+) -> None:
+    caplog.set_level(logging.INFO, "downconvert")
+    audit = Audit(LineBudget(), clock=lambda: 0.0)
+    log_refusal(LineBudget(), audit, "10.0.0.1", "it sent no header", reason, now=0.0)
+    audited = [one for one in caplog.records if one.name == "downconvert.audit"]
+    (line,) = [one for one in caplog.records if one not in audited]
+    assert len(audited) == (reason is End.REFUSED)
+    assert line.levelno == (logging.INFO if reason is End.CLIENT else logging.WARNING)

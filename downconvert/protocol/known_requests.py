@@ -30,7 +30,9 @@ POLLED: Final = frozenset(
         ApiKey.OffsetFetch,
     }
 )
-# A frame begins with two bytes for its API. The first of them is 0 for these APIs.
+# A frame begins with two bytes for its API. The first of them is 0 for all APIs that exist. Others
+# are refused before they are kept.
+API_AT: Final = 1
 POLLED_NUMBERS: Final = frozenset(map(int, POLLED))
 assert max(POLLED_NUMBERS) < 256
 NO_OFFSET: Final = bytes(OFFSET.size)  # in place of the offset
@@ -51,10 +53,10 @@ class KnownRequests:
         for a large request, and for one that clients do not repeat."""
         if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
             return None, None
-        if frame[1] not in POLLED_NUMBERS or frame[0]:
+        if frame[API_AT] not in POLLED_NUMBERS:
             return None, None
         start = frame[:CORRELATION_ID_AT].tobytes()
-        at = offset_position(frame) if frame[1] == ApiKey.Fetch else NOWHERE
+        at = offset_position(frame) if frame[API_AT] == ApiKey.Fetch else NOWHERE
         if at == NOWHERE:
             key = start + frame[REST_AT:]
             return key, self._known.get(key)

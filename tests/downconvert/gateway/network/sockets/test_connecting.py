@@ -12,6 +12,7 @@ import pytest
 from downconvert.gateway.network.sockets import connecting
 from downconvert.gateway.network.sockets.connecting import connect
 from downconvert.gateway.network.sockets.event_loop import EventLoop
+from downconvert.gateway.network.sockets.streams import PIECE_SIZE
 from tests.ports import LOOPBACK, free_ports
 
 from .connected import in_loop
@@ -51,6 +52,27 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(EventLoop, "getaddrinfo", getaddrinfo)
     return found
+
+
+def test_a_response_of_a_broker_waits_whole_up_to_the_size_of_a_piece() -> None:
+    """Such a response is converted in one call, so it must be there at once."""
+
+    async def use(port: int, listener: socket.socket) -> int:
+        async with asyncio.timeout(20):
+            stream = await connect(LOOPBACK, port, None)
+            broker, _ = listener.accept()
+            with broker:
+                broker.setblocking(False)
+                loop = asyncio.get_running_loop()
+                sending = loop.create_task(loop.sock_sendall(broker, bytes(PIECE_SIZE)))
+                while len(stream.available) < PIECE_SIZE:
+                    await asyncio.sleep(0.001)
+                await sending
+            stream.abort()
+        return len(stream.available)
+
+    with listening(LOOPBACK) as (port, opened):
+        assert in_loop(use(port, opened[LOOPBACK])) == PIECE_SIZE
 
 
 async def reached(port: int, host: str = "many.test") -> str:

@@ -94,13 +94,13 @@ def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> 
 
 
 def all_available(partition: Partition, offset: int, up_to: int, enough: int) -> int | None:
-    """Bytes of the log from `offset` to `up_to`. None: there are at least `enough`, or headers
-    alone do not show it.
+    """Bytes of the log from `offset` to `up_to`. None: there are at least `enough`, or the next
+    segment has more.
 
     A cheap check, which reads only headers near `offset`. Raises RecordsError and OSError like
     reading."""
     records = partition.read(offset, enough, up_to)
-    if records.size >= enough or (not records.size and offset < up_to):
+    if records.size >= enough:
         return None
     if records.size and partition.upper_bound(records) < up_to:  # the next segment has more
         return None

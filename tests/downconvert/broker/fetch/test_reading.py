@@ -138,13 +138,15 @@ def test_nothing_is_available_from_a_log_that_became_shorter(tmp_path: Path) -> 
 
 
 def test_all_available_bytes_are_known_only_if_they_are_few(tmp_path: Path) -> None:
-    one, two = batch(0), batch(1, size=30)
+    one, two = batch(0), batch(1, 2, 3, size=30)
     segments = {0: [one, two], 7: [batch(7)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         partition = of(broker)
         size = len(one) + len(two)
-        assert all_available(partition, 0, 2, size + 1) == size
-        assert all_available(partition, 0, 2, size) is None  # enough
+        assert all_available(partition, 0, 4, size + 1) == size
+        assert all_available(partition, 0, 4, size) is None  # enough
+        assert all_available(partition, 1, 3, 1_000) == 0  # a batch is there whole, or not at all
+        assert all_available(partition, 4, 7, 1_000) == 0  # compaction has left nothing there
         assert all_available(partition, 0, 8, 1_000) is None  # the next segment has more
         assert all_available(partition, 7, 8, 1_000) == len(batch(7))
         assert all_available(partition, 8, 8, 1_000) == 0

@@ -23,6 +23,7 @@ from downconvert.storage.names import (
     PARTITION_METADATA,
     TopicPartition,
 )
+from downconvert.storage.segments.rising import below
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
@@ -181,13 +182,12 @@ def look(log: PartitionLog) -> Copy:
 
 
 def _is_also_before(log: PartitionLog, last: BatchHeader, epoch: int) -> bool:
-    """Whether a batch shortly before the last one has a leader epoch. Errors as those of `look`."""
-    at = last.base_offset - 1
+    """Whether the batch before the last one has a leader epoch. Errors as those of `look`."""
+    at, before = last.base_offset - 1, None
     for file in reversed(log.segments):
         if file.base_offset <= at and file.size:
             with records_near(file, at) as records, suppress(CorruptRecordsError):
-                return any(
-                    one.leader_epoch == epoch for one in records.batches() if one.last_offset <= at
-                )
-            return False
+                for one in below(records.batches(), last.base_offset):
+                    before = one
+            return before is not None and before.leader_epoch == epoch
     return False

@@ -147,13 +147,14 @@ WRONG = [1, 2, 64, 1 << 30]
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("is_earlier_too", [False, True])
 def test_an_epoch_of_a_last_batch_that_no_checkpoint_has_does_not_count(
-    tmp_path: Path, wrong: int, is_indexed: bool
+    tmp_path: Path, wrong: int, is_indexed: bool, is_earlier_too: bool
 ) -> None:
-    """A broker notes an epoch before it writes the first batch of it."""
+    """A broker notes an epoch before it writes the first batch of it. Epochs never fall."""
     short, long = broker(tmp_path, "b1"), broker(tmp_path, "b2")
     write = indexed_segment if is_indexed else segment
-    write(short, 0, *of_epochs(0, 0, 0, 0, wrong))
+    write(short, 0, *of_epochs(0, 0, wrong if is_earlier_too else 0, 0, wrong))
     write(long, 0, *of_epochs(*[0] * 8))
     with_checkpoint(short, (0, 0))
     with_checkpoint(long, (0, 0))

@@ -153,18 +153,22 @@ def last_readable(whole: Split, start: int) -> Stretch | None:
     return max(found, key=lambda one: one.end, default=None)
 
 
-def scan(file: SegmentFile, start: int, end: int, *, is_copy: bool = False) -> Iterator[Stretch]:
+def scan(
+    file: SegmentFile, start: int, end: int, copy_of: Sequence[EpochEntry] | None = None
+) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present.
 
-    `is_copy`: the segment belongs to another copy. In a copy, nothing confirms the offset of the
-    log's last batch. So that batch does not count after a gap that no cleaner has made.
+    `copy_of`: the leader epochs of the log, if the segment belongs to another copy of it. In a
+    copy, nothing confirms the offset of the log's last batch. So that batch does not count after a
+    gap that no cleaner has made. If the log has a batch of the copy, it also has the one before it,
+    whose epoch may be wrong: no checksum covers it.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     with closing(opened(whole_file(file, start, end))) as found:
         position = found.boundaries().before_offset(start)
         end = min(end, file.next_offset)
-        yield from _scanned(file, found, position, start, end, is_copy)
+        yield from _scanned(file, found, position, start, end, copy_of)
 
 
 class _Found:
@@ -186,20 +190,27 @@ class _Found:
             yield Stretch(self.start, end, State.WHOLE, self.epoch, *place)
         self.start = max(self.start, self.after)
 
-    def add(self, header: BatchHeader) -> None:
-        self.epoch, self.last = header.leader_epoch, header.position + header.size
+    def add(self, header: BatchHeader, epoch: int) -> None:
+        self.epoch, self.last = epoch, header.position + header.size
         self.after = header.last_offset + 1
 
 
 def _scanned(
-    file: SegmentFile, segment: OpenedSegment, position: int, start: int, end: int, is_copy: bool
+    file: SegmentFile,
+    segment: OpenedSegment,
+    position: int,
+    start: int,
+    end: int,
+    copy_of: Sequence[EpochEntry] | None,
 ) -> Iterator[Stretch]:
-    records = segment.records
+    records, is_copy, epochs = segment.records, copy_of is not None, copy_of or ()
     found = _Found(file, position, start, end)
     indexed_at = position or NONE  # an index entry leads there and confirms the batch's offset
     while position < records.size and found.after < end:
         try:
-            header, limit = _checked(file, records, found, position, position == indexed_at)
+            header, following, limit = _checked(
+                file, records, found, position, position == indexed_at
+            )
         except CorruptRecordsError:
             yield from found.taken()
             following = _after(segment, position, found.after, file.offset_max)
@@ -221,12 +232,15 @@ def _scanned(
             if gap > file.cleaned and position != indexed_at:
                 return
             found.start, found.first = max(found.start, min(gap, end)), position
+        epoch = min(header.leader_epoch, file.epoch_max)
+        if following is not None and _is_of(following, epochs):
+            epoch = _epoch_at(header.last_offset, epochs)
         if header.last_offset < found.start:
             found.first = position + header.size
-        elif found.start < found.after and header.leader_epoch != found.epoch:
+        elif found.start < found.after and epoch != found.epoch:
             yield from found.taken()
             found.first = position
-        found.add(header)
+        found.add(header, epoch)
         position += header.size
     yield from found.taken()
     if position == records.size and found.start < end and not is_last(file) and not file.is_clipped:
@@ -237,9 +251,9 @@ def _scanned(
 
 def _checked(
     file: SegmentFile, records: Records, found: _Found, position: int, is_indexed: bool
-) -> tuple[BatchHeader, int]:
-    """The header of the batch at a position, and the offset that its offsets stay below.
-    `is_indexed`: an index entry confirms its offset.
+) -> tuple[BatchHeader, BatchHeader | None, int]:
+    """The headers of the batch at a position and of the next one, and the offset that the batch's
+    offsets stay below. `is_indexed`: an index entry confirms its offset.
 
     CorruptRecordsError: its bytes are damaged, or its offset does not fit."""
     header = _batch_at(records, position)
@@ -253,7 +267,7 @@ def _checked(
         header.base_offset < found.after or goes_beyond(header, found.after, limit)
     ):
         raise CorruptRecordsError(NOT_RISING, position)
-    return header, limit
+    return header, following, limit
 
 
 def _batch_at(records: Records, position: int) -> BatchHeader:
@@ -287,7 +301,7 @@ def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
             one
             for file in others
             if file.base_offset < end and start < file.next_offset
-            for one in _scanned_or_none(file, start, end)
+            for one in _scanned_or_none(file, start, end, split.epochs)
             if one.state is State.COMPACTED
         ]
         if any(one.state is State.MISSING for one in found)
@@ -309,9 +323,11 @@ def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
         yield whole._replace(start=at)
 
 
-def _scanned_or_none(file: SegmentFile, start: int, end: int) -> list[Stretch]:
+def _scanned_or_none(
+    file: SegmentFile, start: int, end: int, epochs: Sequence[EpochEntry]
+) -> list[Stretch]:
     try:
-        return list(scan(file, start, end, is_copy=True))
+        return list(scan(file, start, end, epochs))
     except (OSError, RecordsError):  # the segment is gone
         return []
 
@@ -325,8 +341,9 @@ def _add_stretches(
             return
         if not file.base_offset < end or not at < file.next_offset:
             continue
-        pieces = [one for one in _scanned_or_none(file, at, end) if _belongs_to(one, split.epochs)]
-        for piece in pieces:
+        for piece in _scanned_or_none(file, at, end, split.epochs):
+            if not _belongs_to(piece, split.epochs):
+                continue
             if piece.start > at:
                 _add_stretches(split, copies[index + 1 :], at, piece.start, found)
             found.append(piece)
@@ -340,5 +357,16 @@ def _belongs_to(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
     as is known. Its last offset decides, because a cleaner may have removed earlier records."""
     if piece.state is not State.WHOLE:
         return False
-    known = [entry.epoch for entry in epochs if entry.start_offset < piece.after]
-    return piece.epoch == NONE or not known or known[-1] == piece.epoch
+    known = _epoch_at(piece.after - 1, epochs)
+    return NONE in (piece.epoch, known) or known == piece.epoch
+
+
+def _is_of(header: BatchHeader, epochs: Sequence[EpochEntry]) -> bool:
+    """Whether the log with these epochs is known to have a batch."""
+    return header.leader_epoch == _epoch_at(header.last_offset, epochs) != NONE
+
+
+def _epoch_at(offset: int, epochs: Sequence[EpochEntry]) -> int:
+    """The leader epoch of an offset in a log with these epochs; -1: not known."""
+    known = [entry.epoch for entry in epochs if entry.start_offset <= offset]
+    return known[-1] if known else NONE

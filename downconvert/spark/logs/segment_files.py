@@ -24,7 +24,8 @@ class SegmentFile:
     gzipped log, the compressed size. inode: of the log file; 0: it is not in a mounted directory.
     cleaned: the offset up to which a cleaner has cleaned this copy of the log. is_disputed: it is
     the last one, another copy has offsets up to `next_offset`, and it is not known whether a later
-    leader has truncated them."""
+    leader has truncated them. epoch_max: a later leader epoch in a batch is wrong, and counts as
+    this one."""
 
     directory: str
     base_offset: int
@@ -37,6 +38,7 @@ class SegmentFile:
     inode: int = 0
     cleaned: int = 0
     is_disputed: bool = False
+    epoch_max: int = OFFSET_MAX
 
     @property
     def offset_max(self) -> int:

@@ -27,7 +27,10 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
 
     MixedClustersError: they are not copies of one topic."""
     copies = with_known_epochs(name, [copy for _, copy in found])
-    found = [(log, copy) for (log, _), copy in zip(found, copies, strict=True)]
+    found = [
+        (_with_epoch_max(log, copy.epoch) if copy.epoch < before.epoch else log, copy)
+        for (log, before), copy in zip(found, copies, strict=True)
+    ]
     leader = best_of(name, copies)
     log = next(log for log, copy in found if copy is leader)
     ranked = sorted(found, key=lambda one: (one[1].epoch, one[1].end_offset), reverse=True)
@@ -64,6 +67,11 @@ def _superseded(leader: Copy, copies: Sequence[Copy]) -> Iterator[Superseded]:
         is_known = copy is not leader and not is_disputed(leader, copy)
         if is_known and start < copy.end_offset:
             yield Superseded(start, copy.end_offset, copy.epoch, copy.directory)
+
+
+def _with_epoch_max(log: PartitionLog, epoch: int) -> PartitionLog:
+    """A copy whose last batch has a wrong, later epoch."""
+    return replace(log, segments=tuple(replace(file, epoch_max=epoch) for file in log.segments))
 
 
 def up_to(log: PartitionLog, end: int) -> PartitionLog:

@@ -29,7 +29,7 @@ from .tree_files import written
 from .tree_log import Batch
 from .tree_mixed import MIXED, add_unfinished, mix
 from .tree_model import NAME, VARIED, Copy, Tree, generated
-from .tree_offsets import BESIDE, FLIPPED, MISDATED, flip, miscount, misdate
+from .tree_offsets import AMID, BESIDE, FLIPPED, MISDATED, flip, miscount, misdate, misdate_amid
 from .tree_places import PLACED, REMOTE, move, place
 from .tree_rows import dress
 from .tree_selected import SELECTED, select
@@ -61,6 +61,8 @@ def varied(seed: int) -> Tree:
         enlarge(tree)
     if seed >= MISDATED:
         misdate(tree)
+    if seed >= AMID:
+        misdate_amid(tree)
     return tree
 
 

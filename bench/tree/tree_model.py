@@ -65,7 +65,8 @@ class Piece:
         for number, one in self.whole():
             if self.broken.get(number) in HEADERLESS and not self.has_index:
                 return
-            if number not in self.broken:
+            is_shown = self.broken.get(number) == "epoch" and number + 1 < len(self.batches)
+            if is_shown or number not in self.broken:  # the next batch shows the epoch
                 yield one
 
     def hides_end(self, number: int) -> bool:

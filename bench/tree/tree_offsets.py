@@ -22,6 +22,8 @@ BESIDE: Final = 24_000_000
 FEWER: Final = 25_000_000
 # Seeds from here on also have wrong leader epochs.
 MISDATED: Final = 27_000_000
+# Seeds from here on also have wrong leader epochs before other batches, beside other damage.
+AMID: Final = 32_000_000
 BITS: Final = 64
 SIGN: Final = 63
 
@@ -74,6 +76,18 @@ def misdate(tree: Tree) -> None:
         )
         if last and is_new and is_short and is_noted and chance.random() < 0.5:
             last.broken[len(last.batches) - 1] = "epoch"
+
+
+def misdate_amid(tree: Tree) -> None:
+    """Gives some batches a wrong leader epoch. The next batch of the segment is sound."""
+    chance = random.Random(f"epoch amid {tree.seed}")
+    for copy in tree.copies if tree.is_hurt else ():
+        for piece in copy.pieces:
+            whole = [number for number, one in piece.whole() if one.magic == V2]
+            for number in whole:
+                are_sound = not {number - 1, number, number + 1} & set(piece.broken)
+                if are_sound and number + 1 in whole and chance.random() < 0.15:
+                    piece.broken[number] = "epoch"
 
 
 def _possible(copy: Copy) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from bench.tree import tree_combined, tree_selected
 from bench.tree.tree_history import check_history
 from bench.tree.tree_mixed import MIXED
 from bench.tree.tree_model import generated
-from bench.tree.tree_offsets import BESIDE, FEWER, FLIPPED, MISDATED
+from bench.tree.tree_offsets import AMID, BESIDE, FEWER, FLIPPED, MISDATED
 from bench.tree.tree_places import PLACED
 from bench.tree.tree_selected import SELECTED
 from bench.tree.tree_shapes import SHAPED
@@ -55,8 +55,8 @@ def fours(seeds: Iterable[int], *, always: int) -> list[Any]:
         *fours(range(FLIPPED, FLIPPED + 8, 4), always=1),
         # With wrong offsets beside damage, and wrong numbers of offsets or records.
         *fours((BESIDE, FEWER), always=1),
-        # With wrong leader epochs.
-        *fours((MISDATED, MISDATED + 47), always=1),
+        # With wrong leader epochs, also before other batches.
+        *fours((MISDATED, AMID, MISDATED + 47), always=2),
     ],
 )
 def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: int) -> None:

@@ -46,9 +46,10 @@ def run(
     aborted records. `skip_damaged` leaves out damaged and missing records. Without `skip_damaged`
     these end the run, and none of its files is added. A run ends at the high watermark, if it is
     known, unless `past_high_watermark` is set. `repair` replaces exported records that a later
-    leader has truncated. Without `repair` these end the run. `between` has options of the data
-    source, such as `startingOffsets`. A run adds only the records that they select, and another run
-    may add the rest. Only one run at a time may write to a target.
+    leader has truncated, and corrects epochs in the notes that are later than the logs'. Without
+    `repair` either ends the run. `between` has options of the data source, such as
+    `startingOffsets`. A run adds only the records that they select, and another run may add the
+    rest. Only one run at a time may write to a target.
 
     JobError: there is nothing below the paths, their cluster or topic is not the target's, or Spark
     fails."""

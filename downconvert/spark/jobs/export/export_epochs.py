@@ -6,6 +6,7 @@ may be there now. An export therefore notes the leader epoch of the last record 
 
 Not here: the notes (export_manifest.py), what a run adds (export_plan.py)."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -64,6 +65,22 @@ def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
         found = header_of(file, offset - 1)
         if found is not None:
             return found.leader_epoch
+    return _noted_epoch(facts, offset)
+
+
+def is_confirmed(log: PartitionLog, facts: Facts, offset: int, epoch: int) -> bool:
+    """Whether the leader epoch of the record before an offset, which its batch in one copy has, may
+    be noted. No checksum covers it: so it is also in the broker's checkpoint or in another copy, or
+    nothing contradicts it. StoreError."""
+    noted = _noted_epoch(facts, offset)
+    if epoch == noted:
+        return True
+    found = [header_of(file, offset - 1) for file in files_with(log, offset - 1)]
+    epochs = [header.leader_epoch for header in found if header is not None]
+    return epochs.count(epoch) > 1 or (noted == UNKNOWN and len(epochs) < 2)
+
+
+def _noted_epoch(facts: Facts, offset: int) -> int:
     return max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
 
 
@@ -76,18 +93,30 @@ def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
     return known if header is None or header.last_offset >= offset else header.leader_epoch
 
 
-def truncated(log: PartitionLog, facts: Facts, contents: Exported) -> Truncated | None:
+def truncated(
+    log: PartitionLog, facts: Facts, contents: Exported, *, corrects: bool = False
+) -> Truncated | None:
     """The exported records that a leader has truncated since; None: no such records are known.
-    JobError: the log is older than the export."""
+    JobError: the log is older than the export, unless `corrects` is set. Then its leader epoch
+    replaces the later one in `contents`, with a warning."""
     name = log.topic_partition
     found = None
-    for end, epoch in contents.epochs.get(name, {}).items():
+    for end, epoch in list(contents.epochs.get(name, {}).items()):
         now = _epoch_before(log, facts, end)
         if UNKNOWN < now < epoch:
-            raise JobError(
+            what = (
                 f"{name} was exported up to {end} in leader epoch {epoch}, and {log.directory} is "
-                f"of epoch {now} there: it is a copy that is not up to date"
+                f"of epoch {now} there"
             )
+            if not corrects:
+                raise JobError(
+                    f"{what}: it is a copy that is not up to date, or the batch that was exported "
+                    "had a wrong epoch; export an up-to-date copy, or run it with repair "
+                    f"(--repair), which keeps the records and notes epoch {now}"
+                )
+            warnings.warn(f"{what}: this is noted now", RuntimeWarning, stacklevel=2)
+            contents.epochs[name][end] = now
+            continue
         start = _changed_from(log, facts, Place(end, epoch))
         if start is not None and (found is None or start < found.start):
             found = Truncated(name, start, contents.end_of(name) or end, epoch)

@@ -22,7 +22,7 @@ from downconvert.spark.options.options import Options
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 
-from .export_epochs import UNKNOWN, Facts, known_epoch
+from .export_epochs import UNKNOWN, Facts, is_confirmed, known_epoch
 from .export_manifest import Exported
 from .export_plan import (
     Settings,
@@ -124,9 +124,10 @@ def add(
         if any(ranges.values()):
             contents.files |= {one.file for one in written}
             contents.add(identity_of(logs, facts, contents.isolation))
-            ends = {log: {until[log]: epoch} for log, epoch in epochs.items()}
-            contents.add(Exported(contents.isolation, ranges=ranges, epochs=ends))
-            contents.add(Exported(contents.isolation, epochs=_epochs(named, facts, contents)))
+            contents.add(Exported(contents.isolation, ranges=ranges))
+            read = {(log, until[log]): epoch for log, epoch in epochs.items()}
+            ends = _epochs(named, facts, contents, read)
+            contents.add(Exported(contents.isolation, epochs=ends))
             contents.files |= unnoted.within(contents)
             target.write(contents, written)
             added += written
@@ -154,12 +155,14 @@ def _known(
     settings: Settings,
 ) -> Exported:
     """The target's contents for the current logs. A repair is noted at once. JobError: the contents
-    are of other logs, or a later leader has truncated some of them and `repair` is not set."""
+    are of other logs, or a later leader has truncated some of them and `repair` is not set, or the
+    logs are of an earlier epoch and `repair` is not set."""
     contents = target.read(settings.isolation, [log.topic_partition for log in logs])
     check_same(contents, identity_of(logs, facts, settings.isolation), target.name)
     target.remove_lost()
     removed: set[TopicPartition] = set()
-    for log, start, end, epoch in changes(logs, facts, contents):
+    noted = contents.copy().epochs
+    for log, start, end, epoch in changes(logs, facts, contents, corrects=settings.repair):
         if not settings.repair:
             raise JobError(
                 f"{target.name} has offsets {start} up to {end} of {log} as they were in leader "
@@ -169,9 +172,9 @@ def _known(
         target.remove(log, start, end)
         contents.remove(log, start)
         removed.add(log)
-    if removed:  # whether or not there is something new to add
+    if removed or contents.copy().epochs != noted:  # whether or not there is something new to add
         of_logs = [log for log in logs if log.topic_partition in removed]
-        contents.add(Exported(contents.isolation, epochs=_epochs(of_logs, facts, contents)))
+        contents.add(Exported(contents.isolation, epochs=_epochs(of_logs, facts, contents, {})))
         target.write(contents, ())
     return contents
 
@@ -212,15 +215,22 @@ def _check_unchanged(
 
 
 def _epochs(
-    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], contents: Exported
+    logs: Sequence[PartitionLog],
+    facts: Mapping[TopicPartition, Facts],
+    contents: Exported,
+    read: Mapping[tuple[TopicPartition, int], int],
 ) -> dict[TopicPartition, dict[int, int]]:
-    """The leader epochs of the last records of the exported ranges."""
+    """The leader epochs of the last records of the exported ranges, if they can be trusted. `read`:
+    some of them, by the end of the range, as they were before the records were read."""
     found: dict[TopicPartition, dict[int, int]] = {}
     for log in logs:
         name = log.topic_partition
         known = contents.epochs.get(name, {})
         for _, end in contents.ranges.get(name, ()):
-            epoch = known[end] if end in known else known_epoch(log, facts[name], end)
-            if epoch >= 0:
+            if end in known:
+                continue
+            epoch = read.get((name, end), UNKNOWN)
+            epoch = known_epoch(log, facts[name], end) if epoch == UNKNOWN else epoch
+            if epoch >= 0 and is_confirmed(log, facts[name], end, epoch):
                 found.setdefault(name, {})[end] = epoch
     return found

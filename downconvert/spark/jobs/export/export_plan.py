@@ -46,8 +46,9 @@ NAMED_MAX: Final = 20  # partitions in a warning
 class Settings:
     """How records are exported. `committed`: without aborted records. `skip_damaged`: without
     unreadable records. `past_high_watermark`: up to the end of the logs. `repair`: records that a
-    later leader has truncated are replaced. `between`: options of the data source (BETWEEN). Only
-    the offsets or times that they select are exported."""
+    later leader has truncated are replaced, and wrong epochs in the notes are corrected.
+    `between`: options of the data source (BETWEEN). Only the offsets or times that they select are
+    exported."""
 
     committed: bool = False
     skip_damaged: bool = False
@@ -215,12 +216,17 @@ def check_same(contents: Exported, identity: Exported, target: str) -> None:
 
 
 def changes(
-    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], contents: Exported
+    logs: Sequence[PartitionLog],
+    facts: Mapping[TopicPartition, Facts],
+    contents: Exported,
+    *,
+    corrects: bool = False,
 ) -> list[Truncated]:
-    """The exported records that later leaders have truncated."""
+    """The exported records that later leaders have truncated. `corrects`: epochs in `contents` that
+    are later than those of the logs are corrected. Otherwise they raise a JobError."""
     known = [log for log in logs if contents.epochs.get(log.topic_partition)]
     found = in_parallel(
-        lambda log: truncated(log, facts[log.topic_partition], contents),
+        lambda log: truncated(log, facts[log.topic_partition], contents, corrects=corrects),
         known,
         is_mounted=are_mounted(known),
     )

@@ -17,7 +17,7 @@ from downconvert.broker.fetch.fetch_reader import FetchReader
 from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest
 from downconvert.broker.fetch.fetch_session import LARGE, Asked, Context
 from downconvert.broker.fetch.idle import IdleLook
-from downconvert.broker.fetch.reading import available
+from downconvert.broker.fetch.reading import available, ends_with_its_segment
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
@@ -177,6 +177,9 @@ class Fetch:
             )
             if up_to > scanned_end_offset and self._min_bytes <= 1:
                 return True
+            is_one_range = self._request.magic is None and contribution.source_size
+            if is_one_range and ends_with_its_segment(partition, asked.offset, up_to):
+                return True  # it gets no more, however long it waits
             try:
                 more = available(
                     partition, max(asked.offset, scanned_end_offset), up_to, asked.max_bytes

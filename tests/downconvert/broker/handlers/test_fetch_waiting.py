@@ -21,6 +21,7 @@ from tests.downconvert.broker.asking import begin, frame, someone
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
     VERSIONS,
+    broker_of,
     fetched,
     fetching,
     marker,
@@ -107,6 +108,33 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) -> None:
         assert not exchange.is_done
         append(broker, batch(1, size=100))
         assert len(fetched(exchange).records) == size
+
+
+@pytest.mark.parametrize("version", [4, 9, 11])
+def test_a_fetch_that_ends_with_its_segment_does_not_wait_for_more_bytes(
+    version: int, tmp_path: Path
+) -> None:
+    """A response has records of one segment, so it would get no more of them later."""
+    first, second = [batch(0), batch(1)], [batch(2)]
+    with broker_of(tmp_path, {"events": {0: first, 2: second}}) as broker:
+        waits = {"max_wait_ms": 500, "min_bytes": 10_000}
+        exchange = fetching(broker, version, "events", 0, now=0, **waits)
+        broker.tick(0.0)
+        assert [one.offset for one in records_of(fetched(exchange))] == [0, 1]
+        assert not fetching(broker, version, "events", 2, now=0, **waits).is_done
+        assert not fetching(broker, version, "events", 3, now=0, **waits).is_done
+
+
+@pytest.mark.parametrize("version", [4, 9, 11])
+def test_a_fetch_from_the_last_record_of_a_segment_on_does_not_wait_either(
+    version: int, tmp_path: Path
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1)], 2: [batch(2)]}}) as broker:
+        waits = {"max_wait_ms": 500, "min_bytes": 10_000}
+        exchange = fetching(broker, version, "events", 1, now=0, **waits)
+        broker.tick(0.0)
+        assert exchange.is_done
+        assert 1 in [one.offset for one in records_of(fetched(exchange))]
 
 
 def test_bytes_beyond_a_partitions_limit_do_not_count(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
 from records.units import KiB, MiB
+from tests.ports import LOOPBACK, free_ports
 from tests.waiting import wait_for
 
 from .asking import frame
@@ -162,8 +163,9 @@ def test_stopping_answers_waiting_requests(version: int, tmp_path: Path) -> None
 
 
 def test_stopping_does_not_wait_for_idle_clients_or_those_that_do_not_read(tmp_path: Path) -> None:
+    listen = LOOPBACK, *free_ports(1)
     with (
-        serving(tmp_path, batches=40, size=20 * KiB, limits=QUICK) as server,
+        serving(tmp_path, batches=40, size=20 * KiB, limits=QUICK, listen=listen) as server,
         Talk(server.address),
         Talk(server.address, receive_buffer=SMALL_BUFFER) as slow,
     ):

@@ -13,6 +13,7 @@ from typing import Final
 
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
+from tests.ports import free_ports
 
 from .serving import LOOPBACK, Wire
 
@@ -39,8 +40,8 @@ class Wiring:
         self.cut: Cut | None = None
         self.passed = [0, 0]  # bytes of responses and of requests, on the last connection
         self._target = port
-        self._listener = socket.create_server((LOOPBACK, 0))
-        self.port: int = self._listener.getsockname()[1]
+        (self.port,) = free_ports(1)
+        self._listener = socket.create_server((LOOPBACK, self.port))
         self._lock = Lock()
         self._open: set[socket.socket] = set()
         Thread(target=self._accept, daemon=True).start()

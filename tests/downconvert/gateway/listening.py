@@ -8,7 +8,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Self
 
-from tests.ports import LOOPBACK
+from tests.ports import LOOPBACK, free_ports
 
 
 class Listening(ABC):
@@ -16,8 +16,8 @@ class Listening(ABC):
 
     def __init__(self) -> None:
         self.accepted = 0
-        self._listener = socket.create_server((LOOPBACK, 0))
-        self.port: int = self._listener.getsockname()[1]
+        (self.port,) = free_ports(1)
+        self._listener = socket.create_server((LOOPBACK, self.port))
         Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Self:

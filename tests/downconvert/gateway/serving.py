@@ -51,10 +51,13 @@ def cluster(
     directory: Path,
     *topics: str,
     modernly: bool = True,
-    port: int = 0,
+    port: int | None = None,
     advertise: int | None = None,
 ) -> Iterator[tuple[Broker, int]]:
-    """Our own broker, which takes what Kafka 4 takes, and its port."""
+    """Our own broker, which takes what Kafka 4 takes, and its port. The system gives that to nobody
+    else, so that it cannot be reached once it has ended."""
+    if port is None:
+        (port,) = free_ports(1)
     with LogDir.open(directory, writable=True) as log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0))
         for topic in topics:

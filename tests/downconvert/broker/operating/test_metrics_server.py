@@ -14,6 +14,7 @@ from downconvert.serving.series import CLIENTS_MAX, OTHERS
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, serving
 from tests.downconvert.broker.writable import writable_broker
+from tests.ports import free_ports
 from tests.waiting import wait_for
 
 
@@ -147,8 +148,9 @@ def test_a_failed_disk_is_alive_and_not_ready(
 
 
 def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
     with serving(tmp_path) as server:
-        with MetricsServer(server, "127.0.0.1", 0) as watched:
+        with MetricsServer(server, "127.0.0.1", port) as watched:
             address = watched.address
         with pytest.raises(OSError, match="refused"):
             metrics(address)

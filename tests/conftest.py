@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from . import kafka_server
 
 # A seed is printed with a failure, and a machine may be slow: no example fails for taking its time.
 # HYPOTHESIS_PROFILE=thorough looks longer.
 # The same cases in each run, so that a failure is of the change. `make test-all` looks for others.
-settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("random", deadline=None, print_blob=True, max_examples=50)
-settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
+PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", PATIENT, derandomize=True, max_examples=50)
+settings.register_profile("random", PATIENT, print_blob=True, max_examples=50)
+settings.register_profile("thorough", PATIENT, print_blob=True, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Without Java there is no broker to start; an error where REQUIRE_JAVA is set.

@@ -234,7 +234,10 @@ def test_invalid_arguments_are_refused(kernel: ModuleType) -> None:
 
 
 @each_kernel
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=30,
+)
 @given(
     log=raw.logs(),
     chunk_size=st.sampled_from([128, 200, 1000]),

@@ -67,7 +67,9 @@ def requests(draw: st.DrawFn) -> tuple[ApiKey, int, Message]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(asked=st.lists(requests(), max_size=12))
 def test_whatever_is_asked_is_answered_at_once_or_in_time(

@@ -14,7 +14,7 @@ file each, listed in handlers/apis.py)."""
 from collections.abc import Callable, Mapping
 from math import inf
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from downconvert.access import permissions, replica_ids
 from downconvert.access.guard import is_checked, newest_offered
@@ -96,42 +96,30 @@ class Broker(BrokerState):
         if api is None:
             raise BadRequestError(f"{header.api.name} is not served here")
         if header.version not in api.versions:
-            if header.api is not ApiKey.ApiVersions:
-                raise BadRequestError(f"{header.api.name} v{header.version} is not served here")
-            request = Request(header, Message(), len(frame))
-            exchange = Exchange(client, request, now, on_done, mine)
-            api_versions.refuse_version(exchange, api.versions)
-            return exchange
+            return self._refuse_version(client, header, frame, now, on_done, mine)
         access = client.access
         is_limited = access is not None and (access.is_closed or access.is_read_only)
-        usual: Any = None  # the fields of a request that is not parsed
-        if is_limited:
-            request = parse_body(header, frame)  # not shared, because parts may be removed
-        elif known is not None:
+        fast, values = api.fast_path, None  # the values of a request that takes the fast path
+        if known is not None and not is_limited:
             request = known
-        elif key is None:
-            if api.usual is not None:
-                usual = api.usual.read(header, frame)
-            if usual is None:
-                request = parse_body(header, frame)
+        else:
+            if fast is not None and header.version in fast.versions and not is_limited:
+                values = fast.reader(header.version)(frame, header.size)
+            if values is None:
+                request = self._parsed(header, frame, None if is_limited else key)
             else:
                 request = Request(header, UNPARSED, len(frame))
-        else:
-            # A copy, because the connection reuses its buffer.
-            request = parse_body(header, memoryview(bytes(frame)))
-            self._known.keep(key, request)
         exchange = self.exchange_type(client, request, now, on_done, mine)
         (exchange.correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
         self.metrics.received(exchange)
         if access is not None and access.has_rates:
             exchange.quota = self._quota(exchange, access)
         try:
-            may_refuse = is_limited or header.api in replica_ids.SINCE
-            if access is None or not may_refuse or self._permits(exchange, access):
-                if usual is None or api.usual is None:
-                    api.handler(self, exchange, now)
-                elif not api.usual.answer(self, exchange, usual, now):
+            if values is None or fast is None or not fast.answer(self, exchange, values, now):
+                if values is not None:
                     exchange.request = parse_body(header, frame)
+                may_refuse = is_limited or header.api in replica_ids.SINCE
+                if access is None or not may_refuse or self._permits(exchange, access):
                     api.handler(self, exchange, now)
         except Exception as error:
             if not isinstance(error, BadRequestError):
@@ -143,6 +131,32 @@ class Broker(BrokerState):
         elif self.purgatory.notified:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds expired ones
         return exchange
+
+    def _refuse_version(
+        self,
+        client: Client,
+        header: RequestHeader,
+        frame: memoryview,
+        now: float,
+        on_done: Callable[[Exchange], None] | None,
+        owner: Owner,
+    ) -> Exchange:
+        """BadRequestError: only ApiVersions has a response to a version that is not served."""
+        if header.api is not ApiKey.ApiVersions:
+            raise BadRequestError(f"{header.api.name} v{header.version} is not served here")
+        request = Request(header, Message(), len(frame))
+        exchange = Exchange(client, request, now, on_done, owner)
+        api_versions.refuse_version(exchange, self._apis[header.api].versions)
+        return exchange
+
+    def _parsed(self, header: RequestHeader, frame: memoryview, key: bytes | None) -> Request:
+        """Parses a request. `key`: under which it is kept for later ones with the same bytes. None:
+        not at all, because clients do not repeat it, or parts may be removed."""
+        if key is None:
+            return parse_body(header, frame)
+        request = parse_body(header, memoryview(bytes(frame)))  # the connection reuses its buffer
+        self._known.keep(key, request)
+        return request
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
         """ExpiredSessionError: the client's login has expired [KIP-368]."""

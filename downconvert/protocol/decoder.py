@@ -240,7 +240,7 @@ def _length(
         length = read
     elif flexible and not field.never_compact:
         is_text = kind == "int16"
-        length = _uvarint(code, partial(_long_text, field.name) if is_text else _long_uvarint)
+        length = uvarint(code, partial(_long_text, field.name) if is_text else _long_uvarint)
         code.line(f"{length} -= 1")
     else:
         length = code.variable()
@@ -251,7 +251,9 @@ def _length(
     return length
 
 
-def _uvarint(code: Source, read_long: ReadLong | None = None) -> str:
+def uvarint(code: Source, read_long: ReadLong | None = None) -> str:
+    """Adds the lines that read a number of variable size at `at` of `data`. Returns its variable.
+    The lines may raise BadRequestError and IndexError."""
     number = code.variable()
     code.line(f"{number} = data[at]")
     code.line("at += 1")
@@ -287,11 +289,11 @@ def _tags(code: Source, fields: list[Field], version: int) -> dict[str, str]:
     variables = {field.name: code.variable() for field in fields}
     for field in fields:
         code.line(f"{variables[field.name]} = {code.constant(field.default)}")
-    count, before = _uvarint(code), code.variable()
+    count, before = uvarint(code), code.variable()
     _take(code, count, "tagged fields")
     code.line(f"{before} = -1")
     with code.block(f"for _ in range({count})"):
-        tag, size = _uvarint(code), _uvarint(code)
+        tag, size = uvarint(code), uvarint(code)
         with code.block(f"if {tag} <= {before}"):
             code.line(f"raise {code.constant(malformed.bad_tag)}(at, {tag}, {before})")
         code.line(f"{before} = {tag}")

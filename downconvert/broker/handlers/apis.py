@@ -28,6 +28,8 @@ from . import (
     describe_producers,
     describe_transactions,
     end_txn,
+    fast_offset_commit,
+    fast_produce,
     fetch,
     find_coordinator,
     heartbeat,
@@ -46,29 +48,27 @@ from . import (
     sasl,
     sync_group,
     txn_offset_commit,
-    usual_offset_commit,
-    usual_produce,
 )
-from .usual import Usual
+from .fast_path import FastPath
 
 Handler: TypeAlias = "Callable[[BrokerState, Exchange, float], None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The handler and versions of an API. usual: for requests that need no handler."""
+    """The handler and versions of an API, and the fast path for its common requests."""
 
     handler: Handler
     versions: range
-    usual: Usual | None = None
+    fast_path: FastPath | None = None
 
 
 APIS: Final = {
-    ApiKey.Produce: Api(produce.handle, range(14), usual_produce.USUAL),
+    ApiKey.Produce: Api(produce.handle, range(14), fast_produce.FAST_PATH),
     ApiKey.Fetch: Api(fetch.handle, range(19)),
     ApiKey.ListOffsets: Api(list_offsets.handle, range(12)),
     ApiKey.Metadata: Api(metadata.handle, range(14)),
-    ApiKey.OffsetCommit: Api(offset_commit.handle, range(11), usual_offset_commit.USUAL),
+    ApiKey.OffsetCommit: Api(offset_commit.handle, range(11), fast_offset_commit.FAST_PATH),
     ApiKey.OffsetFetch: Api(offset_fetch.handle, range(11)),
     ApiKey.FindCoordinator: Api(find_coordinator.handle, range(7)),
     ApiKey.JoinGroup: Api(join_group.handle, range(10)),

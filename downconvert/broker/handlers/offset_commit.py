@@ -15,6 +15,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import NONE, ErrorCode
 from downconvert.protocol.schemas import Message
 
+WITH_RETENTION: Final = 2  # the first version with a retention time, and without times of commits
 WITH_IDS: Final = 10  # the first version with topic ids
 TIME_MAX: Final = 2**63 - 1  # milliseconds: the latest time that a record can hold
 

@@ -1,4 +1,4 @@
-"""A usual produce is answered as by the handler that answers all others, and writes the same."""
+"""The fast path of Produce answers as the handler, and writes the same."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,21 +19,27 @@ from tests.downconvert.broker.asking import begin, frame, value
 from tests.downconvert.broker.producing import NOW, NOW_MS, batch, magic_of
 from tests.downconvert.broker.two_replicas import OWN, decision
 
-from .both_ways import BothWays, both_ways, check_logs
+from .both_ways import BothWays, both_ways, check_logs, with_tags
 
 VERSIONS = range(14)
-USUAL = range(3, 9)
+FAST = range(3, 14)
 
 pytestmark = pytest.mark.skipif(
     backend.NAME != backend.NATIVE, reason="the reference leaves every batch to its caller"
 )
 
 
-def request(records: bytes | None, *, index: int = 0, topic: str = "t", acks: int = 1) -> Message:
+def request(
+    records: bytes | None,
+    *,
+    index: int = 0,
+    topic: str = "t",
+    topic_id: bytes = bytes(16),
+    acks: int = 1,
+) -> Message:
     partition = Message(index=index, records=records)
-    return Message(
-        acks=acks, timeout_ms=9, topic_data=[Message(name=topic, partition_data=[partition])]
-    )
+    asked = Message(name=topic, topic_id=topic_id, partition_data=[partition])
+    return Message(acks=acks, timeout_ms=9, topic_data=[asked])
 
 
 def some_records(random: Random) -> bytes | None:
@@ -59,16 +65,24 @@ def some_records(random: Random) -> bytes | None:
     return good
 
 
-def some_request(random: Random, version: int) -> bytes:
-    topic = random.choice(["t"] * 9 + ["none", "__consumer_offsets", "\u00e9", ""])
-    index, acks = random.choice([0, 0, 0, 1, 2, -1]), random.choice([1] * 9 + [-1, -1, -1, 0, 2])
-    body = request(some_records(random), index=index, topic=topic, acks=acks)
+def some_request(random: Random, version: int, broker: Broker) -> bytes:
+    topic = random.choice(["t"] * 9 + ["none", "__consumer_offsets", "\u00e9", "", "n" * 127])
+    topic_id = broker.topics[topic].id if topic in broker.topics else random.randbytes(16)
+    body = request(
+        some_records(random),
+        index=random.choice([0, 0, 0, 1, 2, -1]),
+        topic=topic,
+        topic_id=topic_id,
+        acks=random.choice([1] * 9 + [-1, -1, -1, 0, 2]),
+    )
     body.transactional_id = random.choice([None] * 9 + ["", "x"])
     if random.random() < 0.1:
         body.topic_data *= random.choice((0, 2))
     if random.random() < 0.1 and body.topic_data:
         body.topic_data[0].partition_data *= random.choice((0, 2))
     data = frame(ApiKey.Produce, version, body)
+    if random.random() < 0.1:
+        data = with_tags(data, random)
     return mutated(data, random) if random.random() < 0.1 else data
 
 
@@ -77,7 +91,7 @@ def test_the_responses_and_the_logs_are_the_same(seed: int, tmp_path: Path) -> N
     random = Random(seed)
     with both_ways(tmp_path, "t", "__consumer_offsets") as both:
         for _ in range(150):
-            both.compare(some_request(random, random.choice(VERSIONS)), NOW)
+            both.compare(some_request(random, random.choice(VERSIONS), both.brokers[0]), NOW)
         assert both.answered
         check_logs(tmp_path)
 
@@ -85,30 +99,35 @@ def test_the_responses_and_the_logs_are_the_same(seed: int, tmp_path: Path) -> N
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("acks", [1, -1])
-def test_one_batch_is_usual_in_these_versions(
+def test_one_batch_takes_the_fast_path_in_these_versions(
     version: int, codec: Codec, acks: int, tmp_path: Path
 ) -> None:
-    data = frame(ApiKey.Produce, version, request(batch(codec=codec), acks=acks))
     with both_ways(tmp_path, "t") as both:
-        assert both.compare(data, NOW) is (version in USUAL)
+        topic_id = both.brokers[0].topics["t"].id
+        body = request(batch(codec=codec), topic_id=topic_id, acks=acks)
+        data = frame(ApiKey.Produce, version, body)
+        assert both.compare(data, NOW) is (version in FAST)
 
 
-@pytest.mark.parametrize("size", range(90))
-def test_a_request_that_was_cut_is_refused_as_before(size: int, tmp_path: Path) -> None:
-    data = frame(ApiKey.Produce, 3, request(batch()))
+@pytest.mark.parametrize("version", [3, 8, 9, 13])
+def test_a_request_that_was_cut_is_refused_as_before(version: int, tmp_path: Path) -> None:
     with both_ways(tmp_path, "t") as both:
-        assert not both.compare(data[:size], NOW)
+        topic_id = both.brokers[0].topics["t"].id
+        data = frame(ApiKey.Produce, version, request(batch(), topic_id=topic_id))
+        for size in range(len(data)):
+            assert not both.compare(data[:size], NOW)
+        assert both.compare(data, NOW)
 
 
-def usual(both: BothWays, access: Access | None = None) -> bool:
+def fast(both: BothWays, access: Access | None = None) -> bool:
     return both.compare(frame(ApiKey.Produce, 7, request(batch())), NOW, access)
 
 
 def test_clients_with_quotas_and_limited_rights_are_answered_as_before(tmp_path: Path) -> None:
     with both_ways(tmp_path, "t") as both:
-        assert usual(both, Access())
-        assert not usual(both, Access(producer_byte_rate=10**6))
-        assert not usual(both, Access(is_read_only=True))
+        assert fast(both, Access())
+        assert not fast(both, Access(producer_byte_rate=10**6))
+        assert not fast(both, Access(is_read_only=True))
 
 
 @pytest.mark.parametrize("config", [{"message.timestamp.type": "LogAppendTime"}, {}])
@@ -116,29 +135,29 @@ def test_settings_of_the_topic_count(config: dict[str, str], tmp_path: Path) -> 
     with both_ways(tmp_path, "t") as both:
         for broker in both.brokers:
             broker.topics.configure("t", config)
-        assert usual(both)
+        assert fast(both)
         for broker in both.brokers:
             broker.topics.configure("t", {"compression.type": "gzip"})
-        assert not usual(both)
+        assert not fast(both)
         check_logs(tmp_path)
 
 
 def test_nothing_is_appended_after_the_disk_has_failed(tmp_path: Path) -> None:
     with both_ways(tmp_path, "t") as both:
-        assert usual(both)
+        assert fast(both)
         for broker in both.brokers:
             partition = broker.topics["t"].partitions[0]
             partition.log.writer.files.fence(tmp_path, OSError(5, "failed"))
-        assert not usual(both)
+        assert not fast(both)
 
 
 @pytest.mark.parametrize("fault", ["write", "truncate", "sync", *range(12)])
 def test_records_are_appended_once_whatever_the_disk_does(fault: str | int, tmp_path: Path) -> None:
     """`fault`: the operation that fails once, or the number of operations until the disk is full.
     Each batch begins a segment."""
-    for name in ("usual", "other"):
+    for name in ("fast", "other"):
         (tmp_path / name).mkdir()
-    disks = [FaultyDisk(tmp_path / name) for name in ("usual", "other")]
+    disks = [FaultyDisk(tmp_path / name) for name in ("fast", "other")]
     config = LogConfig(segment_bytes=len(batch(20)) + 1, index_interval_bytes=0)
     with ExitStack() as stack:
         brokers = []
@@ -163,14 +182,14 @@ def test_records_are_appended_once_whatever_the_disk_does(fault: str | int, tmp_
 
 def test_a_broker_that_does_not_lead_or_only_reads_refuses_as_before(tmp_path: Path) -> None:
     with both_ways(tmp_path, "t") as both:
-        assert usual(both)
+        assert fast(both)
         for broker in both.brokers:
             broker.config = replace(broker.config, is_writable=False)
-        assert not usual(both)
+        assert not fast(both)
         for broker in both.brokers:
             broker.config = replace(broker.config, is_writable=True)
             broker.topics["t"].partitions[0].await_controller(0)
-        assert not usual(both)
+        assert not fast(both)
         check_logs(tmp_path)
 
 
@@ -181,7 +200,7 @@ def test_a_request_that_waits_for_another_replica_is_left(tmp_path: Path) -> Non
         for broker in both.brokers:
             broker.topics["t"].partitions[0].assign(decision(1, OWN), NOW)
         assert not both.compare(data, NOW)
-        assert usual(both)
+        assert fast(both)
         check_logs(tmp_path)
 
 
@@ -206,12 +225,12 @@ def test_a_waiting_fetch_gets_the_records(tmp_path: Path) -> None:
     with both_ways(tmp_path, "t") as both:
         waiting = [begin(broker, ApiKey.Fetch, 4, body, now=NOW) for broker in both.brokers]
         assert not any(exchange.is_done for exchange in waiting)
-        assert usual(both)
+        assert fast(both)
         assert all(exchange.is_done for exchange in waiting)
 
 
-def test_a_usual_produce_is_counted_once(tmp_path: Path) -> None:
+def test_a_produce_is_counted_once(tmp_path: Path) -> None:
     with both_ways(tmp_path, "t") as both:
-        assert usual(both)
+        assert fast(both)
         for broker in both.brokers:
             assert value(broker, "requests_total", api="Produce", version="7") == 1

@@ -103,6 +103,12 @@ class Partition(PartitionState):
         with self.lock:
             return self.log.producers()
 
+    def size(self) -> int:
+        """Bytes of the records on disk. OSError: the files are gone, so it is being deleted."""
+        with self.lock:  # no segment is removed between the list of them and the look at each
+            log = self.log
+            return sum(log.end_of(segment) for segment in log.segments)
+
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1
     ) -> bool:

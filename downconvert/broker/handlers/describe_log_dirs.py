@@ -39,9 +39,8 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def _size(partition: Partition) -> int | None:
-    """Bytes of its records. None: its files are gone, because it is being deleted."""
+    """Bytes of its records. None: it is being deleted."""
     try:
-        with partition.lock:
-            return sum(partition.log.end_of(segment) for segment in partition.log.segments)
+        return partition.size()
     except OSError:
         return None

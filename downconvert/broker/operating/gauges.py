@@ -127,11 +127,8 @@ def gauge(name: str, what: str, value: float) -> Metric:
 
 def _size(partition: Partition) -> int | None:
     """Bytes. None: it is offline."""
-    log = partition.log
     try:
-        if log.offline_reason is not None:
-            return None
-        return sum(log.end_of(segment) for segment in log.segments)
+        return None if partition.log.offline_reason is not None else partition.size()
     except (OSError, StorageError):  # just deleted, or damaged
         return None
 

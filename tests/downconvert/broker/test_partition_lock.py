@@ -1,6 +1,7 @@
 """A partition for several threads: each step takes the lock once, and checks what it finds then."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.errors import ApiError
 from downconvert.serving.appending import Prepared, prepare
+from downconvert.storage import Log, LogConfig
+from downconvert.storage.segments.segment import Segment
 from records import ControlRecordType
 from records.units import MiB
 from tests.downconvert.storage.logs import batch
 
 from .late_lock import Late
 from .two_replicas import OTHER, OWN, decision, partition_of
+from .writable import writable_broker
 
 CONFIG = append_config({}, BrokerConfig())
 
@@ -64,6 +68,7 @@ READING: dict[str, Callable[[Partition], object]] = {
     "end_of_epoch": lambda one: one.end_of_epoch(1),
     "divergence": lambda one: one.divergence(5, 1),
     "producers": lambda one: one.producers(),
+    "size": lambda one: one.size(),
 }
 LEADING: dict[str, Callable[[Partition], object]] = {
     "append": lambda one: one.append(produced(), 0.0, 1),
@@ -199,3 +204,27 @@ def test_a_refused_proposal_is_made_again_with_the_lock_held(leader: Partition) 
     leader.refuse(change)
     assert leader.isr_change(99.0) == change
     assert late.times == 2
+
+
+def test_a_segment_that_is_removed_meanwhile_does_not_hide_the_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a scrape during a deletion of old records would call the partition offline."""
+    small = LogConfig(segment_bytes=len(batch(0)))
+    with writable_broker(tmp_path, "t", log_config=small) as broker:
+        partition = broker.topics["t"].partitions[0]
+        for offset in range(3):
+            partition.log.writer.append(batch(offset))
+        end_of, removing = Log.end_of, ThreadPoolExecutor(1)
+
+        def remove() -> None:
+            with partition.lock:
+                partition.log.writer.delete_records(3)
+
+        def looked(log: Log, segment: Segment) -> int:
+            wait([removing.submit(remove)], timeout=0.1)  # it is over at once, or waits for us
+            return end_of(log, segment)
+
+        monkeypatch.setattr(Log, "end_of", looked)
+        with removing:
+            assert partition.size() == 3 * len(batch(0))

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from downconvert.storage.names import HIGH_WATERMARKS, PARTITION_METADATA
+from downconvert.storage.indexes.transaction_index import ENTRY, VERSION, AbortedTransaction
+from downconvert.storage.names import HIGH_WATERMARKS, PARTITION_METADATA, Kind, file_name
 from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -55,6 +56,9 @@ LOG: Final = {
         batch(31, size=300),
     ),
 }
+# Of each transaction index: the producer, the first offset, that of the marker, and the last stable
+# offset then.
+ABORTS: Final = {8: AbortedTransaction(7, 15, 19, 17), 26: AbortedTransaction(7, 24, 26, 27)}
 ABORTED: Final = {15, 16, 24, 25}
 ABORTED_BATCHES: Final = {15, 19, 24, 26}  # with the markers that end them
 TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 26))  # first offset, and that of the marker
@@ -73,6 +77,9 @@ EVERYTHING: Final = [
 def mounted(path: Path) -> Path:
     for base, data in LOG.items():
         indexed_segment(path / "a-0", base, *data)
+    for base, aborted in ABORTS.items():
+        index = path / "a-0" / file_name(base, Kind.TRANSACTION_INDEX)
+        index.write_bytes(ENTRY.pack(VERSION, *aborted))
     return path
 
 

@@ -294,19 +294,9 @@ def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end` in other copies of a split's log, in order: stretches of
     the copies' segments, and stretches that no copy has."""
     found: list[Stretch] = []
+    cleaned: list[Stretch] = []
     others = [one for one in split.copies if not one.is_same_file(split.segment)]
-    _add_stretches(split, others, start, end, found)
-    cleaned = (
-        [
-            one
-            for file in others
-            if file.base_offset < end and start < file.next_offset
-            for one in _scanned_or_none(file, start, end, split.epochs)
-            if one.state is State.COMPACTED
-        ]
-        if any(one.state is State.MISSING for one in found)
-        else []
-    )
+    _add_stretches(split, others, start, end, found, cleaned)
     return [left for one in found for left in _without(one, cleaned)]
 
 
@@ -333,8 +323,14 @@ def _scanned_or_none(
 
 
 def _add_stretches(
-    split: Split, copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]
+    split: Split,
+    copies: Sequence[SegmentFile],
+    start: int,
+    end: int,
+    found: list[Stretch],
+    cleaned: list[Stretch],
 ) -> None:
+    """Adds to `found` what the copies have, and to `cleaned` what a cleaner has removed there."""
     at = start
     for index, file in enumerate(copies):
         if at >= end:
@@ -342,10 +338,12 @@ def _add_stretches(
         if not file.base_offset < end or not at < file.next_offset:
             continue
         for piece in _scanned_or_none(file, at, end, split.epochs):
+            if piece.state is State.COMPACTED:
+                cleaned.append(piece)
             if not _belongs_to(piece, split.epochs):
                 continue
             if piece.start > at:
-                _add_stretches(split, copies[index + 1 :], at, piece.start, found)
+                _add_stretches(split, copies[index + 1 :], at, piece.start, found, cleaned)
             found.append(piece)
             at = piece.end
     if at < end:

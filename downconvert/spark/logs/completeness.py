@@ -6,7 +6,7 @@ leader epochs agree. The remaining gaps are reported by offset: nothing is left 
 Not here: what a cleaner has removed (compacted.py), which copies there are (trees.py, replicas.py),
 reading them (rows.py, batches.py)."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -366,5 +366,5 @@ def _is_of(header: BatchHeader, epochs: Sequence[EpochEntry]) -> bool:
 
 def _epoch_at(offset: int, epochs: Sequence[EpochEntry]) -> int:
     """The leader epoch of an offset in a log with these epochs; -1: not known."""
-    known = [entry.epoch for entry in epochs if entry.start_offset <= offset]
-    return known[-1] if known else NONE
+    at = bisect_right(epochs, offset, key=lambda one: one.start_offset)
+    return epochs[at - 1].epoch if at else NONE

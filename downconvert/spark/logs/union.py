@@ -17,6 +17,7 @@ from pathlib import Path
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage.checkpoints.metadata import topic_id_text
 from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, PARTITION_METADATA, TopicPartition
+from records.batch import NONE
 
 from .replicas import Copy, best_of, is_disputed, with_known_epochs
 from .segment_files import PartitionLog, SegmentFile, Superseded
@@ -27,15 +28,12 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
 
     MixedClustersError: they are not copies of one topic."""
     copies = with_known_epochs(name, [copy for _, copy in found])
-    found = [
-        (_with_epoch_max(log, copy.epoch) if copy.epoch < before.epoch else log, copy)
-        for (log, before), copy in zip(found, copies, strict=True)
-    ]
+    found = [(log, copy) for (log, _), copy in zip(found, copies, strict=True)]
     leader = best_of(name, copies)
     log = next(log for log, copy in found if copy is leader)
     ranked = sorted(found, key=lambda one: (one[1].epoch, one[1].end_offset), reverse=True)
     others = [
-        (up_to(other, leader.end_of_epoch(copy.epoch)), copy)
+        (_with_epoch_max(up_to(other, leader.end_of_epoch(copy.epoch)), copy.epoch), copy)
         for other, copy in ranked
         if copy is not leader
     ]
@@ -70,7 +68,9 @@ def _superseded(leader: Copy, copies: Sequence[Copy]) -> Iterator[Superseded]:
 
 
 def _with_epoch_max(log: PartitionLog, epoch: int) -> PartitionLog:
-    """A copy whose last batch has a wrong, later epoch."""
+    """A copy with this latest epoch; -1: not known."""
+    if epoch == NONE:
+        return log
     return replace(log, segments=tuple(replace(file, epoch_max=epoch) for file in log.segments))
 
 

@@ -207,23 +207,27 @@ def test_a_leader_that_has_written_one_batch_in_its_epoch(
 
 
 @pytest.mark.parametrize(
-    ("at", "wrong", "is_noted"),
+    ("at", "wrong", "is_noted", "rolled"),
     [
-        *((at, wrong, False) for at in range(7) for wrong in (*WRONG, 0, 4, -7)),
-        *((7, wrong, True) for wrong in (6, 64, 1 << 30)),
+        *((at, wrong, False, 8) for at in range(7) for wrong in (*WRONG, 0, 4, -7)),
+        *((7, wrong, True, 8) for wrong in (6, 64, 1 << 30)),
+        *((5, wrong, is_noted, 6) for wrong in (6, 1 << 30) for is_noted in (True, False)),
     ],
 )
 @pytest.mark.filterwarnings("ignore:the last batch of topic-0 in .*b2/topic-0 has leader epoch")
 def test_a_batch_with_a_wrong_epoch_replaces_a_damaged_one_of_the_leaders_copy(
-    tmp_path: Path, at: int, wrong: int, is_noted: bool
+    tmp_path: Path, at: int, wrong: int, is_noted: bool, rolled: int
 ) -> None:
-    """The next batch of its copy, or else the copy's checkpoint, shows that the log has it."""
+    """The next batch of its segment, or else the latest epoch of its copy, shows that the log has
+    it."""
     leader, follower = broker(tmp_path, "b1"), broker(tmp_path, "b2")
     epochs = [3, 3, 3, 3, 5, 5, 5, 5, 5, 5]
     whole = of_epochs(*epochs)
     segment(leader, 0, *whole[:at], damaged(whole[at], field="crc", to=0), *whole[at + 1 :])
     with_checkpoint(leader, (3, 0), (5, 8))
-    segment(follower, 0, *of_epochs(*epochs[:at], wrong, *epochs[at + 1 : 8]))
+    dated = of_epochs(*epochs[:at], wrong, *epochs[at + 1 : 8])
+    segment(follower, 0, *dated[:rolled])
+    segment(follower, 2 * rolled, *dated[rolled:])
     if is_noted:
         with_checkpoint(follower, (3, 0), (5, 8))
     assert offsets(tmp_path) == list(range(20))

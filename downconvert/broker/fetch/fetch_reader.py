@@ -45,10 +45,10 @@ from .contribution import (
 )
 from .fetch_read import FetchRead
 from .fetch_request import FetchRequest
-from .fetch_session import Asked
 from .idle import IdleLook
 from .reading import all_available, read_as_is
 from .reading_converted import Reader, read_converted
+from .session import Asked
 
 LOG: Final = log_of(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch

@@ -12,7 +12,8 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE, SESSIONS_SINCE, magic_of
 from downconvert.protocol.schemas import Message
 
-from .fetch_session import FINAL, NO_SESSION, Asked, Sessionless, asked_in
+from .fetch_session import FINAL, NO_SESSION, Sessionless, asked_in
+from .session import Asked
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # The maximum wait: no client waits longer for a response.

@@ -3,68 +3,31 @@
 Both sides remember the partitions of a session. A request contains only changes, and the response
 has only partitions with new data. An epoch that grows with each request keeps both sides in step.
 
-Not here: reading a partition (fetch_reader.py)."""
+Not here: one session (session.py), reading a partition (fetch_reader.py)."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import SystemRandom
 from threading import Lock
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from downconvert.access.rights import Access
-from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
 from downconvert.protocol.schemas import Message
 
+from .session import IDLE_MAX, Asked, Cached, PartitionKey, Session, has_records, size_of
+
 NO_SESSION: Final = 0
 INITIAL, FINAL = 0, -1  # epochs of full requests; FINAL begins no session
 EPOCH_MAX: Final = 2**31 - 1
 ID_MAX: Final = 2**31 - 1
-UNKNOWN: Final = -1  # an offset
-
-# A session without a request for this long may be evicted by any other [FetchSession.scala].
-IDLE_MAX: Final = 120.0  # seconds
 
 LARGE: Final = 1_000  # partitions; a request for more takes more than a few milliseconds
 
 # The limit of all sessions together. A partition takes some 300 bytes, and a request of 100 MB can
 # name millions.
 PARTITIONS_MAX: Final = 200_000
-# Characters of a topic's name. A longer one, which no topic has, counts as more partitions.
-NAME_SIZE: Final = 256
-
-# The topic's name or id, as in the request, and the partition's index.
-PartitionKey: TypeAlias = tuple[str | bytes, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """A partition where nothing was found: the kind of request, and the partition's state."""
-
-    partition: Partition
-    request: tuple[int, bool]  # version, and whether it reads only committed records
-    state: tuple[object, ...]
-    leader_epoch: int
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """A partition in a fetch request."""
-
-    topic: str | bytes  # its name, or its id
-    index: int
-    offset: int
-    max_bytes: int  # not negative
-    leader_epoch: int
-    last_epoch: int  # of the client's last record
-    start_offset: int  # of a follower's log
-    idle: Idle | None = None  # set if nothing was found for it
-
-    @property
-    def key(self) -> PartitionKey:
-        return self.topic, self.index
 
 
 def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Asked]:
@@ -99,72 +62,6 @@ class Context(Protocol):
     def response(self, results: list[Message], now: float) -> Message:
         """The response's body. It has the `results` that are due, but not yet grouped into
         topics."""
-
-
-@dataclass(slots=True, eq=False)
-class Cached:
-    """A partition of a session, and the last result sent to its client."""
-
-    asked: Asked
-    high_watermark: int = UNKNOWN
-    start_offset: int = UNKNOWN
-
-    def is_news(self, result: Message) -> bool:
-        """Whether the response must contain this partition. Remembers the result."""
-        fields = result.__dict__
-        start, code = fields.get("log_start_offset", UNKNOWN), fields.get("error_code", 0)
-        news = (
-            has_records(result)
-            or self.high_watermark != result.high_watermark
-            or self.start_offset != start
-            or code != ErrorCode.NONE
-            or "diverging_epoch" in fields
-        )
-        # Errors are sent each time. So is the first result after an error.
-        self.high_watermark = UNKNOWN if code else result.high_watermark
-        self.start_offset = start
-        return news
-
-
-def has_records(result: Message) -> bool:
-    records = result.records
-    return bool(records.size if hasattr(records, "size") else len(records))
-
-
-class Session:
-    """The partitions of a client, in the order in which they are read."""
-
-    __slots__ = (
-        "access",
-        "by_id",
-        "epoch",
-        "id",
-        "is_privileged",
-        "last_used",
-        "partitions",
-        "size",
-    )
-
-    def __init__(
-        self,
-        id_: int,
-        cached: Iterable[Cached],
-        *,
-        by_id: bool,
-        is_privileged: bool,
-        now: float,
-        access: Access | None = None,
-    ) -> None:
-        """`access`: the rights of its client. Clients with other rights may not use the session,
-        because they may not know its topics. size: what its partitions count as."""
-        self.id = id_
-        self.access = access
-        self.epoch = 1
-        self.partitions = {one.asked.key: one for one in cached}
-        self.size = sum(map(_size, self.partitions))
-        self.by_id = by_id
-        self.is_privileged = is_privileged
-        self.last_used = now
 
 
 class FetchSessions:
@@ -238,10 +135,10 @@ class FetchSessions:
                 partitions[key].asked = one
             else:
                 partitions[key] = Cached(one)
-                session.size += _size(key)
+                session.size += size_of(key)
         for key in forgotten:
             if partitions.pop(key, None) is not None:
-                session.size -= _size(key)
+                session.size -= size_of(key)
         self._partitions += session.size - before
         if not partitions or self._partitions > PARTITIONS_MAX:
             self._remove(session.id)
@@ -265,10 +162,11 @@ class FetchSessions:
     ) -> int:
         """Creates a session and returns its id. 0: there are too many."""
         with self._lock:
-            size = sum(_size(one.asked.key) for one in cached)
+            size = sum(size_of(one.asked.key) for one in cached)
             if not cached or self._partitions + size > PARTITIONS_MAX:
                 return NO_SESSION
-            if len(self._sessions) >= self._slots and not self._evict(is_follower, now):
+            value = (is_follower, len(cached))
+            if len(self._sessions) >= self._slots and not self._evict(value, now):
                 return NO_SESSION
             id_ = self._random(1, ID_MAX)
             while id_ in self._sessions:
@@ -305,16 +203,24 @@ class FetchSessions:
         else:
             self.large.discard(session.id)
 
-    def _evict(self, for_follower: bool, now: float) -> bool:
-        """Makes room by evicting the least recently used session, if it was idle for too long, or
-        if it is a consumer's and a follower needs the room."""
-        for session in self._sessions.values():
-            if now - session.last_used > IDLE_MAX or (for_follower and not session.is_privileged):
-                self._remove(session.id)
-                return True
-            if not for_follower:
+    def _evict(self, value: tuple[bool, int], now: float) -> bool:
+        """Makes room for a session of this value. Evicts the least recently used session, if it
+        was idle for too long. Otherwise, the least valuable one, if it is worth less."""
+        found: Session | None = next(iter(self._sessions.values()), None)
+        if found is None:
+            return False
+        if now - found.last_used <= IDLE_MAX:
+            is_follower, _ = value
+            candidates = (
+                one
+                for one in self._sessions.values()
+                if one.may_make_room(for_follower=is_follower)
+            )
+            found = min(candidates, key=lambda one: one.value, default=None)
+            if found is None or found.value >= value:
                 return False
-        return False
+        self._remove(found.id)
+        return True
 
     def _remove(self, id_: int) -> None:
         session = self._sessions.pop(id_, None)
@@ -322,11 +228,6 @@ class FetchSessions:
             self.large.discard(id_)
             self._partitions -= session.size
             session.epoch = FINAL  # invalidates its waiting requests
-
-
-def _size(key: PartitionKey) -> int:
-    """How many partitions it counts as."""
-    return 1 + len(key[0]) // NAME_SIZE
 
 
 class Sessionless:

@@ -21,7 +21,8 @@ from downconvert.storage.names import LOG_STARTS
 from records.backend import file_stamps
 from records.kernel_functions import STAMP_SIZE
 
-from .fetch_session import Asked, Context, Idle
+from .fetch_session import Context
+from .session import Asked, Idle
 
 # If a file changes twice within one tick of the file system's clock, the second change does not
 # show. So a state is not remembered if the file was changed less than this ago. The coarsest clocks

@@ -15,12 +15,13 @@ from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.fetch.fetch_reader import FetchReader
 from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest
-from downconvert.broker.fetch.fetch_session import LARGE, Asked, Context
+from downconvert.broker.fetch.fetch_session import LARGE, Context
 from downconvert.broker.fetch.idle import IdleLook
 from downconvert.broker.fetch.reading import available, ends_with_its_segment
+from downconvert.broker.fetch.session import Asked
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ApiError, ErrorCode
-from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
+from downconvert.protocol.fetch_versions import FLEXIBLE_SINCE, TOPIC_IDS_SINCE
 from downconvert.protocol.known_requests import FRAME_SIZE_MAX
 from downconvert.protocol.requests import Request
 from downconvert.protocol.schemas import Message
@@ -227,6 +228,9 @@ class Fetch:
 
     def _answer(self, now: float) -> None:
         body = self._context.response(self._read.results, now)
+        if self._read.has_news and _cannot_say(self._request.version, body.results):
+            code = ErrorCode.UNSUPPORTED_VERSION
+            body = Message(error_code=code, session_id=body.session_id, results=[])
         body.responses = []
         before: str | bytes | None = None
         partitions: list[Message] = []
@@ -239,3 +243,9 @@ class Fetch:
             partitions.append(result)
         self._exchange.converted = self._read.converted
         self._exchange.reply(body)
+
+
+def _cannot_say(version: int, results: list[Message]) -> bool:
+    """Whether a log has diverged from the client's, and the version has no field for that. A later
+    version has begun the session then. Kafka refuses it, too."""
+    return version < FLEXIBLE_SINCE and any(hasattr(one, "diverging_epoch") for one in results)

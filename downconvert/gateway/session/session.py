@@ -378,8 +378,7 @@ class Session:
             return self._refused(header, body, permission.refusal)
         answer = yield from self._ask(header, body, now)
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
-            # The allowed part is written, as by a broker. Only the end says that there is more.
-            return self._refused(header, body, Message())
+            return self._refused(header, body, Message())  # as by a broker, which writes the rest
         if isinstance(answer, Message):
             permission.complete(answer)
         return self._answered(header, answer, body)

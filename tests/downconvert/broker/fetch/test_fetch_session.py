@@ -9,18 +9,13 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.fetch.fetch_session import (
-    IDLE_MAX,
-    Asked,
-    Cached,
-    FetchSessions,
-    Session,
-    asked_in,
-)
+from downconvert.broker.fetch.fetch_session import FetchSessions, asked_in
+from downconvert.broker.fetch.session import IDLE_MAX, Asked, Cached, Session
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask, begin, frame, response_of
 from tests.downconvert.broker.fetching import broker_of, request
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
 ENDS = {"a": 2, "b": 1, "c": 1}
@@ -111,6 +106,23 @@ def test_a_client_with_the_wrong_session_epoch_gets_an_error(broker: Broker) -> 
     one.version = 13
     by_ids = one.ask()
     assert by_ids.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+@pytest.mark.parametrize("version", [7, 11])
+def test_an_older_version_is_refused_where_its_response_cannot_say_that_logs_diverge(
+    version: int, tmp_path: Path
+) -> None:
+    """As by Kafka. The session goes on."""
+    with writable_broker(tmp_path, "a") as broker:
+        one = Follower(broker, 12)
+        began = one.ask({"a": 1}, last_fetched_epoch=0)
+        assert began.responses[0].partitions[0].diverging_epoch.end_offset == 0
+        one.version = version
+        refused = one.ask()
+        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert (refused.session_id, refused.responses) == (one.id, [])
+        one.version, one.epoch = 12, 2
+        assert topics_in(one.ask()) == ["a"]
 
 
 def test_a_request_for_all_ends_the_session_before(broker: Broker) -> None:
@@ -271,6 +283,42 @@ def test_a_follower_takes_the_place_of_the_consumer_that_was_idle_for_longest() 
     assert len(sessions) == 3
 
 
+def test_a_larger_session_takes_the_place_of_the_smallest_that_is_old() -> None:
+    """Old is a session that was used two minutes after it began."""
+    sessions = sessions_of(3, 1, 2, 3, 4, 5)
+    for topics in ("abc", "ab", "a"):
+        create(sessions, *topics)
+    for id_ in (1, 2, 3):
+        use(sessions, id_, 1, now=IDLE_MAX)
+    assert create(sessions, *"abcd", now=IDLE_MAX + 1) == 0  # none is old
+    for id_ in (1, 2):
+        use(sessions, id_, 2, now=IDLE_MAX + 1)
+    assert create(sessions, *"ab", now=IDLE_MAX + 2) == 0  # as large as the smallest old one
+    assert create(sessions, *"abc", now=IDLE_MAX + 2) == 4
+    for id_, epoch in ((1, 3), (3, 2), (4, 1)):  # the second one is gone
+        use(sessions, id_, epoch, now=IDLE_MAX + 3)
+    assert create(sessions, *"abcd", now=IDLE_MAX + 4) == 5
+    use(sessions, 1, 4, now=IDLE_MAX + 5)  # the third one is gone
+    assert len(sessions) == 3
+
+
+def test_a_followers_session_makes_room_for_a_larger_followers_only() -> None:
+    sessions = sessions_of(1, 1, 2, 3)
+    create(sessions, "a", is_follower=True)
+    use(sessions, 1, 1, now=IDLE_MAX + 1)
+    assert create(sessions, *"abc", now=IDLE_MAX + 2) == 0
+    assert create(sessions, "b", now=IDLE_MAX + 2, is_follower=True) == 0
+    assert create(sessions, *"ab", now=IDLE_MAX + 2, is_follower=True) == 2
+
+
+def test_a_follower_takes_the_place_of_the_smallest_consumer() -> None:
+    sessions = sessions_of(2, 1, 2, 3)
+    create(sessions, "a", "b")
+    create(sessions, "c")
+    assert create(sessions, "d", now=1.0, is_follower=True) == 3
+    use(sessions, 1, 1, now=2.0)
+
+
 def test_all_sessions_together_may_use_all_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("downconvert.broker.fetch.fetch_session.PARTITIONS_MAX", 3)
     sessions = sessions_of(3, 1, 2, 3)
@@ -293,31 +341,6 @@ def test_only_partitions_with_records_are_read_last_the_next_time() -> None:
     due = sessions.changed_results(session, 1, [result("a"), result("b", b"records"), result("c")])
     assert [one.key[0] for one in due] == ["a", "b", "c"]  # their high watermarks are news
     assert [topic for topic, _ in session.partitions] == ["a", "c", "b"]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"records": b"records"},
-        {"high_watermark": 6},
-        {"log_start_offset": 1},
-        {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR},
-        {"diverging_epoch": Message(epoch=1, end_offset=1)},
-    ],
-)
-def test_each_kind_of_news_is_told(fields: dict[str, Any]) -> None:
-    one = Cached(Asked("a", 0, 0, 1, -1, -1, -1))
-    assert one.is_news(result("a"))
-    assert not one.is_news(result("a"))
-    assert one.is_news(result("a", **fields))
-
-
-def test_the_first_result_after_an_error_is_news() -> None:
-    one = Cached(Asked("a", 0, 0, 1, -1, -1, -1))
-    assert one.is_news(result("a"))
-    assert one.is_news(result("a", error_code=ErrorCode.CORRUPT_MESSAGE))
-    assert one.is_news(result("a"))
-    assert not one.is_news(result("a"))
 
 
 def of_many(count: int, session: tuple[int, int], forgotten: int = 0) -> Message:

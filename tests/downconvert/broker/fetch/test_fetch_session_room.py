@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.fetch.fetch_session import NAME_SIZE
+from downconvert.broker.fetch.session import NAME_SIZE
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 from tests.downconvert.broker.fetching import broker_of

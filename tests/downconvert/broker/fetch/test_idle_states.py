@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.fetch.fetch_session import Asked, Idle
 from downconvert.broker.fetch.idle import IdleLook, IdleStates
+from downconvert.broker.fetch.session import Asked, Idle
 from downconvert.broker.partition import Partition
 from downconvert.storage import LogDir
 from downconvert.storage.names import LOG_STARTS

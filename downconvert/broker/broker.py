@@ -26,7 +26,13 @@ from downconvert.protocol.errors import (
     ExpiredSessionError,
     FailedLoginError,
 )
-from downconvert.protocol.known_requests import CORRELATION_ID, CORRELATION_ID_AT, KnownRequests
+from downconvert.protocol.known_requests import (
+    API_AT,
+    BEFORE_PARSING,
+    CORRELATION_ID,
+    CORRELATION_ID_AT,
+    KnownRequests,
+)
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
@@ -83,7 +89,9 @@ class Broker(BrokerState):
         client.requests += 1
         if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
-        key, known = self._known.find(frame)
+        known: Request | None = None
+        if frame[API_AT : API_AT + 1].tobytes() in BEFORE_PARSING:
+            _, known = self._known.find(frame)
         header = parse_header(frame) if known is None else known.header
         client_id = (header.client_id or "")[:NAME_MAX]
         if client_id != client.client_id:
@@ -106,7 +114,7 @@ class Broker(BrokerState):
             if fast is not None and header.version in fast.versions and not is_limited:
                 values = fast.reader(header.version)(frame, header.size)
             if values is None:
-                request = self._parsed(header, frame, None if is_limited else key)
+                request = self._parsed(header, frame, is_shared=not is_limited)
             else:
                 request = Request(header, UNPARSED, len(frame))
         exchange = self.exchange_type(client, request, now, on_done, mine)
@@ -149,9 +157,12 @@ class Broker(BrokerState):
         api_versions.refuse_version(exchange, self._apis[header.api].versions)
         return exchange
 
-    def _parsed(self, header: RequestHeader, frame: memoryview, key: bytes | None) -> Request:
-        """Parses a request. `key`: under which it is kept for later ones with the same bytes. None:
-        not at all, because clients do not repeat it, or parts may be removed."""
+    def _parsed(self, header: RequestHeader, frame: memoryview, *, is_shared: bool) -> Request:
+        """Parses a request, unless an earlier one had the same bytes. `is_shared`: whether nothing
+        changes it. Raises BadRequestError if it is malformed."""
+        key, known = self._known.find(frame) if is_shared else (None, None)
+        if known is not None:
+            return known
         if key is None:
             return parse_body(header, frame)
         request = parse_body(header, memoryview(bytes(frame)))  # the connection reuses its buffer

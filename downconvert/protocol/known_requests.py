@@ -1,15 +1,13 @@
 """Remembers parsed requests: a poll repeats the same request with another correlation id.
 
-A frame's meaning depends on its bytes alone. So equal bytes are parsed once for all clients. A
-fetch of one partition repeats an earlier one with another offset, too. Permissions are checked each
-time.
+A frame's meaning depends on its bytes alone. So equal bytes are parsed once for all clients.
+Permissions are checked each time.
 
-Not here: parsing (requests.py), the place of the offset (fetch_offset.py)."""
+Not here: parsing (requests.py), and fetches of one partition (broker/handlers/fast_fetch.py)."""
 
 from struct import Struct
 from typing import Final
 
-from .fetch_offset import NOWHERE, OFFSET, offset_position
 from .requests import Request
 from .schemas import ApiKey
 
@@ -35,7 +33,9 @@ POLLED: Final = frozenset(
 API_AT: Final = 1
 POLLED_NUMBERS: Final = frozenset(map(int, POLLED))
 assert max(POLLED_NUMBERS) < 256
-NO_OFFSET: Final = bytes(OFFSET.size)  # in place of the offset
+# The bytes at `API_AT` of frames that are looked for before they are parsed. Most fetches take the
+# fast path, which parses them each time.
+BEFORE_PARSING: Final = frozenset(api.to_bytes() for api in POLLED - {ApiKey.Fetch})
 
 
 class KnownRequests:
@@ -48,22 +48,14 @@ class KnownRequests:
         return len(self._known)
 
     def find(self, frame: memoryview) -> tuple[bytes | None, Request | None]:
-        """A frame's key, which is all but its correlation id and the offset of a fetch of one
-        partition, and the earlier request with the same key, from this offset on. The key is None
-        for a large request, and for one that clients do not repeat."""
+        """A frame's key, which is all but its correlation id, and the earlier request with the same
+        key. The key is None for a large request, and for one that clients do not repeat."""
         if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
             return None, None
         if frame[API_AT] not in POLLED_NUMBERS:
             return None, None
-        start = frame[:CORRELATION_ID_AT].tobytes()
-        at = offset_position(frame) if frame[API_AT] == ApiKey.Fetch else NOWHERE
-        if at == NOWHERE:
-            key = start + frame[REST_AT:]
-            return key, self._known.get(key)
-        end = at + OFFSET.size
-        key = b"".join((start, frame[REST_AT:at], NO_OFFSET, frame[end:]))
-        known = self._known.get(key)
-        return key, None if known is None else known.from_offset(*OFFSET.unpack_from(frame, at))
+        key = frame[:CORRELATION_ID_AT].tobytes() + frame[REST_AT:]
+        return key, self._known.get(key)
 
     def keep(self, key: bytes, request: Request) -> None:
         """Remembers a request. It must not refer to a buffer that is reused."""

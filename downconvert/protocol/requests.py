@@ -4,7 +4,7 @@ Not here: which versions are served (apis.py), handling a request."""
 
 import struct
 from struct import Struct
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from .decoder import TEXT_MAX, Cursor, reader
 from .errors import BadRequestError
@@ -32,13 +32,6 @@ class RequestHeader(NamedTuple):
     size: int  # bytes: where in the frame the body begins
 
 
-class Derived(Protocol):
-    """Values that a handler derives from a request."""
-
-    def from_offset(self, offset: int) -> "Derived":
-        """The same of a fetch of one partition that differs only in its offset."""
-
-
 class Request:
     """A request that can be answered.
 
@@ -52,25 +45,10 @@ class Request:
         self.body = body  # byte strings in it are views of the frame
         self.size = size  # bytes of the frame
         self.elements = elements
-        self.derived: Derived | None = None
+        self.derived: object = None
         self.api = header.api
         self.name = NAMES[header.api]  # of the API
         self.version = header.version
-
-    def from_offset(self, offset: int) -> "Request":
-        """A fetch of one partition that differs only in its offset."""
-        body = self.body
-        (topic,) = body.topics
-        (partition,) = topic.partitions
-        if partition.fetch_offset == offset:
-            return self
-        partition = Message(**vars(partition) | {"fetch_offset": offset})
-        topic = Message(**vars(topic) | {"partitions": [partition]})
-        body = Message(**vars(body) | {"topics": [topic]})
-        request = Request(self.header, body, self.size, self.elements)
-        if self.derived is not None:
-            request.derived = self.derived.from_offset(offset)
-        return request
 
 
 def parse_start(frame: memoryview) -> Start:
@@ -92,11 +70,14 @@ def parse_start(frame: memoryview) -> Start:
         client_id = Cursor(frame, at).text(length, "client_id")
     api = KNOWN.get(key)
     if api is not None and version in flexible_versions(api):
-        cursor = Cursor(frame, at)
-        if frame[cursor.take(1)]:  # it has tagged fields
+        if at == len(frame):
+            Cursor(frame, at).take(1)  # raises the error for an early end
+        if frame[at]:  # it has tagged fields
             cursor = Cursor(frame)
             reader("RequestHeader", FLEXIBLE_HEADER)(cursor)
-        at = cursor.position
+            at = cursor.position
+        else:
+            at += 1
     return key, version, correlation_id, client_id, api, at
 
 

@@ -7,13 +7,11 @@ Not here: sessions (fetch_session.py), reading (fetch_reader.py)."""
 
 from typing import Final
 
-from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE, SESSIONS_SINCE, magic_of
 from downconvert.protocol.schemas import Message
 
 from .fetch_session import FINAL, NO_SESSION, Sessionless, asked_in
-from .session import Asked
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # The maximum wait: no client waits longer for a response.
@@ -25,13 +23,9 @@ class FetchRequest:
 
     magic: the newest message format that the client reads; None: any. is_follower: whether a
     replica fetches. is_committed: whether the client reads only committed records. wait: seconds.
-    context: the partitions of a request without a session. alone: its only partition, if a consumer
-    without a session reads all records, and does not ask for more than is converted at once.
-
-    Raises ApiError if the isolation level is unknown."""
+    context: the partitions of a request without a session."""
 
     __slots__ = (
-        "alone",
         "context",
         "is_committed",
         "is_follower",
@@ -43,49 +37,37 @@ class FetchRequest:
         "wait",
     )
 
-    def __init__(self, version: int, body: Message) -> None:
+    def __init__(
+        self,
+        version: int,
+        replica_id: int,
+        isolation_level: int,
+        max_bytes: int,
+        min_bytes: int,
+        max_wait_ms: int,
+        context: Sessionless | None,
+    ) -> None:
         self.version = version
         self.magic = magic_of(version)
-        replica = body.replica_state if version >= REPLICA_STATE_SINCE else body
-        self.replica_id: int = replica.replica_id
-        self.is_follower = self.replica_id >= 0
-        # In older versions without the field, the value is 0.
-        check_isolation(body.isolation_level)
-        self.is_committed = body.isolation_level == READ_COMMITTED
-        self.max_bytes: int = body.max_bytes
-        self.min_bytes: int = body.min_bytes
-        self.wait = min(max(0.0, body.max_wait_ms / 1000), WAIT_MAX)
-        self.context: Sessionless | None = None
-        if version < SESSIONS_SINCE or (body.session_id, body.session_epoch) == (NO_SESSION, FINAL):
-            self.context = Sessionless(list(asked_in(version, body.topics).values()))
-        self.alone: Asked | None = None
-        reads_all = not (self.is_follower or self.is_committed)
-        if reads_all and self.context is not None and len(self.context.asked) == 1:
-            (asked,) = self.context.asked
-            is_small = min(asked.max_bytes, self.max_bytes) <= SMALL_SIZE_MAX
-            self.alone = asked if is_small or self.magic is None else None
+        self.replica_id = replica_id
+        self.is_follower = replica_id >= 0
+        self.is_committed = isolation_level == READ_COMMITTED
+        self.max_bytes = max_bytes
+        self.min_bytes = min_bytes
+        self.wait = min(max(0.0, max_wait_ms / 1000), WAIT_MAX)
+        self.context = context
 
-    def from_offset(self, offset: int) -> "FetchRequest":
-        """The same request of one partition, from another offset."""
-        same = FetchRequest.__new__(FetchRequest)
-        same.version, same.magic, same.replica_id = self.version, self.magic, self.replica_id
-        same.is_follower, same.is_committed = self.is_follower, self.is_committed
-        same.max_bytes, same.min_bytes, same.wait = self.max_bytes, self.min_bytes, self.wait
-        same.context = same.alone = None
-        if self.context is not None:
-            (asked,) = self.context.asked
-            asked = Asked(
-                asked.topic,
-                asked.index,
-                offset,
-                asked.max_bytes,
-                asked.leader_epoch,
-                asked.last_epoch,
-                asked.start_offset,
-            )
-            same.context = Sessionless([asked])
-            same.alone = None if self.alone is None else asked
-        return same
+
+def request_of(version: int, body: Message) -> FetchRequest:
+    """The request with this body. Raises ApiError if the isolation level is unknown."""
+    replica = body.replica_state if version >= REPLICA_STATE_SINCE else body
+    # In older versions without the field, the level is 0.
+    check_isolation(body.isolation_level)
+    context = None
+    if version < SESSIONS_SINCE or (body.session_id, body.session_epoch) == (NO_SESSION, FINAL):
+        context = Sessionless(list(asked_in(version, body.topics).values()))
+    limits = body.max_bytes, body.min_bytes, body.max_wait_ms
+    return FetchRequest(version, replica.replica_id, body.isolation_level, *limits, context)
 
 
 def check_isolation(level: int) -> None:

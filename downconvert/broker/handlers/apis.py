@@ -28,6 +28,7 @@ from . import (
     describe_producers,
     describe_transactions,
     end_txn,
+    fast_fetch,
     fast_offset_commit,
     fast_produce,
     fetch,
@@ -65,7 +66,7 @@ class Api:
 
 APIS: Final = {
     ApiKey.Produce: Api(produce.handle, range(14), fast_produce.FAST_PATH),
-    ApiKey.Fetch: Api(fetch.handle, range(19)),
+    ApiKey.Fetch: Api(fetch.handle, range(19), fast_fetch.FAST_PATH),
     ApiKey.ListOffsets: Api(list_offsets.handle, range(12)),
     ApiKey.Metadata: Api(metadata.handle, range(14)),
     ApiKey.OffsetCommit: Api(offset_commit.handle, range(11), fast_offset_commit.FAST_PATH),

@@ -10,11 +10,10 @@ Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.fetch import at_once
 from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.fetch.fetch_reader import FetchReader
-from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest
+from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest, request_of
 from downconvert.broker.fetch.fetch_session import LARGE, Context
 from downconvert.broker.fetch.idle import IdleLook
 from downconvert.broker.fetch.reading import available, ends_with_its_segment
@@ -35,13 +34,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     wanted = request.derived
     if wanted is None:
         try:
-            wanted = request.derived = FetchRequest(request.version, request.body)
+            wanted = request.derived = request_of(request.version, request.body)
         except ApiError as error:
             exchange.reply(_refused(request, error.code))
             return
     assert isinstance(wanted, FetchRequest)
-    if wanted.alone is not None and at_once.answered(broker, exchange, wanted, now):
-        return
     context: Context | None = wanted.context
     if context is None:
         try:

@@ -7,7 +7,6 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.protocol import known_requests
-from downconvert.protocol.fetch_versions import FLEXIBLE_SINCE
 from downconvert.protocol.known_requests import (
     COUNT_MAX,
     FRAME_SIZE_MAX,
@@ -70,65 +69,11 @@ def fetch(version: int, offset: int, *partitions: int, wait: int = 500) -> bytes
     return frame(ApiKey.Fetch, version, body)
 
 
-@pytest.mark.parametrize("version", range(18))
-def test_a_fetch_of_one_partition_is_known_from_any_offset(version: int) -> None:
-    known = KnownRequests()
-    keep(known, fetch(version, 5, 3))
-    for offset in (5, -1, 0, 2**63 - 1):
-        data = fetch(version, offset, 3)
-        one, expected = found(known, data), parsed(data)
-        if version >= FLEXIBLE_SINCE and offset != 5:
-            assert one is None
-            continue
-        assert one is not None
-        assert (one.body, one.size, one.header) == (expected.body, expected.size, expected.header)
-        assert one.elements == expected.elements
-    assert found(known, fetch(version, 5, 4)) is None
-    assert found(known, fetch(version, 5, 3, 4)) is None
-    assert found(known, fetch(version, 5, 3, wait=501)) is None
-    (partition,) = parsed(fetch(version, 5, 3)).body.topics[0].partitions
-    kept = found(known, fetch(version, 5, 3))
-    assert kept is not None
-    assert kept.body.topics[0].partitions == [partition], "it is as it was"
-
-
 def test_fetches_of_several_partitions_are_known_by_all_their_offsets() -> None:
     known, data = KnownRequests(), fetch(4, 5, 3, 4)
     keep(known, data)
     assert found(known, data) is not None
     assert found(known, fetch(4, 6, 3, 4)) is None
-
-
-@pytest.mark.parametrize("version", range(12))
-def test_a_fetch_that_ends_early_is_none_that_is_known(version: int) -> None:
-    known, data = KnownRequests(), fetch(version, 5, 3)
-    keep(known, data)
-    for size in range(len(data)):
-        assert found(known, data[:size]) is None
-    for at in range(8, len(data)):  # a field of eight bytes is missing
-        assert found(known, data[:at] + data[at + 8 :]) is None
-
-
-def test_what_is_derived_from_a_request_moves_to_the_other_offset() -> None:
-    class Noted:
-        def __init__(self, offset: int) -> None:
-            self.offset = offset
-
-        def from_offset(self, offset: int) -> "Noted":
-            return Noted(offset)
-
-    known = KnownRequests()
-    keep(known, fetch(2, 5, 3))
-    for offset in (6, 5):
-        one = found(known, fetch(2, offset, 3))
-        assert one is not None
-        assert one.derived is None
-    assert one is not None
-    one.derived = Noted(5)
-    moved = found(known, fetch(2, 7, 3))
-    assert moved is not None
-    assert isinstance(moved.derived, Noted)
-    assert moved.derived.offset == 7
 
 
 def test_large_requests_and_those_that_are_sent_once_are_not_kept() -> None:

@@ -1,14 +1,13 @@
 """A fetch request is derived once, and means the same to every client that sends its bytes."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from downconvert.broker import Broker, Client
-from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest
+from downconvert.broker.fetch.fetch_request import WAIT_MAX, FetchRequest, request_of
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from records.formats import V0, V1
@@ -36,7 +35,7 @@ def derived(version: int, **fields: Any) -> FetchRequest:
         "session_id": 0,
         "session_epoch": -1,
     }
-    return FetchRequest(version, Message(**body | fields))
+    return request_of(version, Message(**body | fields))
 
 
 def test_a_version_decides_the_newest_format() -> None:
@@ -86,7 +85,9 @@ def test_partitions_are_shared_only_without_a_session(
 
 
 def test_the_same_bytes_are_derived_once_for_all_clients(broker: Broker) -> None:
-    data = frame(ApiKey.Fetch, 11, request(broker, {"events": 0}, session_epoch=-1))
+    body = request(broker, {"events": 0}, session_epoch=-1)
+    body.topics *= 2
+    data = frame(ApiKey.Fetch, 11, body)
     found = []
     for number in range(3):
         exchange = broker.handle(Client(number, "127.0.0.1"), memoryview(data), 0.0)
@@ -94,32 +95,3 @@ def test_the_same_bytes_are_derived_once_for_all_clients(broker: Broker) -> None
         found.append(exchange.request.derived)
     assert isinstance(found[0], FetchRequest)
     assert found[0] is found[1] is found[2]
-
-
-@pytest.mark.parametrize("version", [*range(12), 17])
-@pytest.mark.parametrize("fields", [{}, {"session_epoch": 0}, {"isolation_level": 1}])
-def test_a_request_from_another_offset_is_as_if_it_were_derived(
-    version: int, fields: dict[str, int]
-) -> None:
-    def from_offset(offset: int) -> FetchRequest:
-        one = Message(
-            partition=3,
-            fetch_offset=offset,
-            partition_max_bytes=7,
-            current_leader_epoch=5,
-            last_fetched_epoch=6,
-            log_start_offset=8,
-        )
-        topics = [Message(topic="t", topic_id=bytes(16), partitions=[one])]
-        return derived(version, topics=topics, **fields)
-
-    def values(one: FetchRequest) -> dict[str, Any]:
-        found = {name: getattr(one, name) for name in FetchRequest.__slots__}
-        context = found.pop("context")
-        found["asked"] = None if context is None else list(map(asdict, context.asked))
-        if one.alone is not None:
-            assert [one.alone] == context.asked
-        return found | {"alone": one.alone is None}
-
-    first, other = from_offset(5), from_offset(9)
-    assert values(first.from_offset(9)) == values(other) != values(first) or first.context is None

@@ -1,6 +1,7 @@
-"""A usual fetch is answered at once, with the same bytes as by the way that answers all others."""
+"""The fast path of Fetch answers as the handler, at once or later."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,25 +11,31 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.access.rights import Access
 from downconvert.broker import Broker, Client, Exchange
-from downconvert.broker.fetch import at_once
-from downconvert.broker.fetch.fetch_request import FetchRequest
+from downconvert.broker.handlers import fast_fetch
+from downconvert.broker.handlers.apis import APIS
+from downconvert.broker.handlers.fetch import Fetch
 from downconvert.broker.operating.metrics import stats_of
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import BadRequestError, ErrorCode
+from downconvert.protocol.plain_values import Respond
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogConfig
 from records import Codec
-from tests.damage import damaged
-from tests.downconvert.broker.asking import begin, sent, someone
+from records.units import KiB
+from tests.damage import damaged, mutated
+from tests.downconvert.broker.asking import begin, frame, sent, someone
+from tests.downconvert.broker.fetch.reading import markers, of
 from tests.downconvert.broker.fetching import broker_of, fetched, records_of, request, whole_records
 from tests.downconvert.broker.producing import batch as produced
 from tests.downconvert.broker.producing import produce
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
-from .reading import markers, of
+from .both_ways import with_tags
 
-VERSIONS = range(14)
-USUAL = (*range(4), 10, 11)
+VERSIONS = range(19)
+OLD = range(4)
+AT_ONCE = (*OLD, *range(10, 19))
+SLOW = {key: replace(api, fast_path=None) for key, api in APIS.items()}
 SMALL = 100  # bytes of a fetch that ends before the log does
 END = 300
 
@@ -64,7 +71,8 @@ def asked(random: Random, broker: Broker) -> Message:
         isolation_level=random.choice((0, 0, 0, 1)),
         replica_id=random.choice((-1, -1, -1, 1)),
         session_epoch=random.choice((-1, -1, -1, 0)),
-        current_leader_epoch=random.choice((-1, -1, 0, 1)),
+        current_leader_epoch=random.choice((-1, -1, -5, 0, 1)),
+        last_fetched_epoch=random.choice((-1, -1, -1, 0)),
     )
     body.max_bytes = random.choice((-1, 0, 1, 500, 2**31 - 1))
     if random.random() < 0.1:
@@ -75,53 +83,77 @@ def asked(random: Random, broker: Broker) -> Message:
 
 
 def responses(
-    broker: Broker, version: int, body: Message, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> list[tuple[Any, ...]]:
-    """The client's responses at once and otherwise, with the figures that are noted about them."""
-    found = []
-    for is_usual in (True, False):
+    broker: Broker, data: bytes, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """The client's responses with and without the fast path, with the figures that are noted about
+    them. A request that waits is answered once its time is up."""
+    found: list[Any] = []
+    for is_fast in (True, False):
         with monkeypatch.context() as patch:
-            if not is_usual:
-                patch.setattr(at_once, "answered", lambda *_: False)
-            exchange = begin(broker, ApiKey.Fetch, version, body, client=client)
-        bytes_ = sent(exchange) if exchange.is_done else None
+            if not is_fast:
+                patch.setattr(broker, "apis", SLOW)
+            try:
+                exchange = broker.handle(client, memoryview(data), 0.0)
+            except BadRequestError as error:
+                found.append(str(error))
+                continue
+        is_done = exchange.is_done
+        while not exchange.is_done:
+            broker.tick(100.0)
         converted = [
             (topic, send.size, [part.records_converted for part in stats_of(send)])
             for topic, send in exchange.converted
         ]
-        found.append((bytes_, dict(exchange.errors), converted, client.is_converting))
+        noted = dict(exchange.errors), converted, client.is_converting, is_done
+        found.append((sent(exchange), *noted))
         client.is_converting = False
         broker.finished(exchange, 0.0)
     return found
 
 
+def some_request(random: Random, broker: Broker, start: int = 0) -> bytes:
+    body = asked(random, broker)
+    if body.topics:
+        body.topics[0].partitions[0].fetch_offset += start
+    data = frame(ApiKey.Fetch, random.choice((*OLD, *OLD, *VERSIONS)), body)
+    if random.random() < 0.1:
+        data = with_tags(data, random)
+    return mutated(data, random) if random.random() < 0.1 else data
+
+
 @pytest.fixture
-def usual(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each request was answered at once."""
-    answered, found = at_once.answered, list[bool]()
+def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each request that took the fast path was answered at once."""
+    respond, found = fast_fetch.respond, list[bool]()
 
-    def noted(*arguments: Any) -> bool:
-        found.append(answered(*arguments))
-        return found[-1]
+    def noted(version: int) -> Respond:
+        found.append(True)
+        return respond(version)
 
-    monkeypatch.setattr(at_once, "answered", noted)
+    class Noted(Fetch):
+        def __init__(self, *arguments: Any) -> None:
+            found.append(False)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(fast_fetch, "respond", noted)
+    monkeypatch.setattr(fast_fetch, "Fetch", Noted)
     return found
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_fetch_gets_the_same_bytes_in_both_ways(
-    tmp_path: Path, seed: int, usual: list[bool], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, at_once: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(seed)
     topics = {"events": logs(random), "other": {0: [batch(0)]}}
     with broker_of(tmp_path, topics, fetch_max_bytes=random.choice((400, 10**6))) as broker:
         for number in range(400):
-            version, body = random.choice((*USUAL, *VERSIONS)), asked(random, broker)
+            data = some_request(random, broker)
             monkeypatch.setattr(broker.fetch_sessions, "create", lambda *_, **__: 7)
-            both = responses(broker, version, body, someone(), monkeypatch)
-            assert both[0] == both[1], f"request {number} of seed {seed}: v{version} {body}"
-    assert sum(usual) > 20
-    assert usual.count(False) > 50
+            both = responses(broker, data, someone(), monkeypatch)
+            assert both[0] == both[1], f"request {number} of seed {seed}: {data!r}"
+    assert sum(at_once) > 20
+    assert at_once.count(False) > 50
 
 
 def change(random: Random, broker: Broker) -> None:
@@ -148,19 +180,18 @@ def change(random: Random, broker: Broker) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_fetch_gets_the_same_bytes_after_each_change(
-    tmp_path: Path, seed: int, usual: list[bool], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, at_once: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random, config = Random(seed), LogConfig(segment_bytes=1500, index_interval_bytes=0)
     with writable_broker(tmp_path, "other", log_config=config) as broker:
         monkeypatch.setattr(broker.fetch_sessions, "create", lambda *_, **__: 7)
         for number in range(400):
             change(random, broker)
-            version, body = random.choice((*USUAL, *VERSIONS)), asked(random, broker)
-            if "events" in broker.topics:
-                body.topics[0].partitions[0].fetch_offset += of(broker).start_offset
-            both = responses(broker, version, body, someone(), monkeypatch)
-            assert both[0] == both[1], f"request {number} of seed {seed}: v{version} {body}"
-    assert sum(usual) > 10
+            start = of(broker).start_offset if "events" in broker.topics else 0
+            data = some_request(random, broker, start)
+            both = responses(broker, data, someone(), monkeypatch)
+            assert both[0] == both[1], f"request {number} of seed {seed}: {data!r}"
+    assert sum(at_once) > 10
 
 
 @pytest.fixture
@@ -183,24 +214,24 @@ def fetch(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_versions_with_the_usual_fields_are_answered_at_once(
-    broker: Broker, version: int, usual: list[bool]
+def test_versions_without_records_that_they_do_not_know_are_answered_at_once(
+    broker: Broker, version: int, at_once: list[bool]
 ) -> None:
     found = fetched(fetch(broker, version))
     assert whole_records(found)[0].offset == 0
-    assert usual == [version in USUAL]
+    assert at_once == [version in AT_ONCE]
 
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("size", [1000, 1_000_000])
 def test_records_at_the_end_of_a_log_are_converted_for_all_who_ask(
-    broker: Broker, version: int, usual: list[bool], size: int
+    broker: Broker, version: int, at_once: list[bool], size: int
 ) -> None:
     assert len(records_of(fetched(fetch(broker, version, size=size)))) == 3
-    assert not any(usual)
+    assert not any(at_once)
 
 
-def test_a_large_conversion_is_not_made_at_once(tmp_path: Path, usual: list[bool]) -> None:
+def test_a_large_conversion_is_not_made_at_once(tmp_path: Path, at_once: list[bool]) -> None:
     """It takes long, so other requests have their turns."""
     one = batch(*range(100), size=700)
     with broker_of(tmp_path, {"events": {0: [one, batch(100)]}}) as broker:
@@ -210,10 +241,10 @@ def test_a_large_conversion_is_not_made_at_once(tmp_path: Path, usual: list[bool
             broker.tick(1.0)
         assert fetched(exchange).records
         assert exchange.client.is_converting
-    assert usual == [False]
+    assert at_once == [False]
 
 
-def test_a_batch_that_expands_is_not_converted_at_once(tmp_path: Path, usual: list[bool]) -> None:
+def test_a_batch_that_expands_is_not_converted_at_once(tmp_path: Path, at_once: list[bool]) -> None:
     one = batch(*range(10), size=30_000, codec=Codec.LZ4)
     policy = ConversionPolicy(recode={"lz4": "none"})
     with broker_of(tmp_path, {"events": {0: [one, batch(10)]}}, policy=policy) as broker:
@@ -221,24 +252,24 @@ def test_a_batch_that_expands_is_not_converted_at_once(tmp_path: Path, usual: li
         exchange = fetch(broker, 3)
         assert len(fetched(exchange).records) > 300_000
         assert exchange.client.is_converting
-    assert usual == [False]
+    assert at_once == [False]
 
 
 def test_a_policy_that_sends_compressed_batches_whole_is_obeyed(
-    tmp_path: Path, usual: list[bool]
+    tmp_path: Path, at_once: list[bool]
 ) -> None:
     """Such a batch is left out if no record of it is asked for."""
     policy = ConversionPolicy(trim_compressed=False)
     with broker_of(tmp_path, {"events": {0: [batch(0), batch(1)]}}, policy=policy) as broker:
         look(broker)
         assert records_of(fetched(fetch(broker, 2)))
-    assert usual == [False]
+    assert at_once == [False]
 
 
-def test_a_topic_whose_records_may_not_be_converted(broker: Broker, usual: list[bool]) -> None:
+def test_a_topic_whose_records_may_not_be_converted(broker: Broker, at_once: list[bool]) -> None:
     broker.topics["events"].may_convert = False
     assert fetched(fetch(broker, 2)).error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert usual == [False]
+    assert at_once == [False]
 
 
 @pytest.mark.parametrize(
@@ -250,18 +281,18 @@ def test_a_topic_whose_records_may_not_be_converted(broker: Broker, usual: list[
     ],
 )
 def test_a_client_with_limits_keeps_them(
-    broker: Broker, access: Access, code: int, is_muted: bool, usual: list[bool]
+    broker: Broker, access: Access, code: int, is_muted: bool, at_once: list[bool]
 ) -> None:
     exchange = fetch(broker, 11, someone(access=access))
     assert (fetched(exchange).error_code, exchange.throttle > 0) == (code, is_muted)
-    assert usual == [False]
+    assert not any(at_once)
 
 
 def test_a_client_with_rights_to_everything_is_answered_at_once(
-    broker: Broker, usual: list[bool]
+    broker: Broker, at_once: list[bool]
 ) -> None:
     assert fetched(fetch(broker, 11, someone(access=Access()))).error_code == 0
-    assert usual == [True]
+    assert at_once == [True]
 
 
 @pytest.mark.parametrize("version", [2, 10, 11])
@@ -274,14 +305,14 @@ def test_only_the_leader_answers_clients_that_know_no_followers(
 
 
 def test_the_last_stable_offset_is_that_of_the_oldest_open_transaction(
-    tmp_path: Path, usual: list[bool]
+    tmp_path: Path, at_once: list[bool]
 ) -> None:
     options = {"producer_id": 3, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     batches = [batch(0, 1), batch(2, **options), batch(3)]
     with broker_of(tmp_path, {"events": {0: batches}}) as broker:
         look(broker)
         found = fetched(fetch(broker, 11))
-    assert (found.last_stable_offset, found.high_watermark, usual) == (2, 4, [True])
+    assert (found.last_stable_offset, found.high_watermark, at_once) == (2, 4, [True])
 
 
 @pytest.mark.parametrize("version", [2, 11])
@@ -299,9 +330,9 @@ def test_a_fetch_at_the_end_looks_at_the_log_as_often_in_both_ways(
     monkeypatch.setattr(log, "look", noted)
     body = request(broker, {"events": 3}, SMALL, session_epoch=-1, max_wait_ms=100, min_bytes=1)
     counts = []
-    for is_usual in (True, False):
-        if not is_usual:
-            monkeypatch.setattr(at_once, "answered", lambda *_: False)
+    for is_fast in (True, False):
+        if not is_fast:
+            monkeypatch.setattr(broker, "apis", SLOW)
         for _ in range(2):
             looks.clear()
             exchange = begin(broker, ApiKey.Fetch, version, body)
@@ -321,46 +352,41 @@ def test_a_defect_in_reading_is_an_error_of_the_partition(
     assert fetched(fetch(broker, 11)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_damaged_records_are_an_error_of_the_partition(tmp_path: Path, usual: list[bool]) -> None:
+def test_damaged_records_are_an_error_of_the_partition(tmp_path: Path, at_once: list[bool]) -> None:
     segments = {0: [batch(0), damaged(batch(1), field="magic", to=9, crc="fixed")], 9: [batch(9)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         look(broker)
         body = request(broker, {"events": 1}, session_epoch=-1)
         found = fetched(begin(broker, ApiKey.Fetch, 11, body))
     assert found.error_code == ErrorCode.CORRUPT_MESSAGE
-    assert usual == [False]
+    assert at_once == [False]
 
 
-def test_a_request_knows_the_partition_of_a_usual_fetch() -> None:
-    def alone(version: int = 11, size: int = 7, **fields: Any) -> object:
-        one = Message(
-            partition=3,
-            fetch_offset=5,
-            partition_max_bytes=size,
-            current_leader_epoch=-1,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-        )
-        topics = [Message(topic="t", topic_id=bytes(16), partitions=[one])]
-        body = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "max_bytes": 100,
-            "min_bytes": 1,
-            "max_wait_ms": 500,
-            "topics": topics,
-            "session_id": 0,
-            "session_epoch": -1,
-        }
-        return FetchRequest(version, Message(**body | fields)).alone
+@pytest.mark.parametrize(
+    ("fields", "is_fast"),
+    [
+        ({}, True),
+        ({"isolation_level": 1}, True),
+        ({"isolation_level": 2}, False),
+        ({"replica_id": 1}, False),
+        ({"session_epoch": 0}, False),
+        ({"topics": []}, False),
+    ],
+)
+def test_consumers_without_a_session_take_the_fast_path(
+    broker: Broker, fields: dict[str, Any], is_fast: bool, at_once: list[bool]
+) -> None:
+    body = request(broker, {"events": 0}, SMALL, session_epoch=-1)
+    exchange = begin(broker, ApiKey.Fetch, 11, Message(**vars(body) | fields))
+    broker.finished(exchange, 0.0)
+    assert (len(at_once) == 1) is is_fast
 
-    found = alone()
-    assert (found.topic, found.index, found.offset) == ("t", 3, 5)  # type: ignore[attr-defined]
-    assert alone(3) is not None
-    assert alone(size=2**31 - 1, max_bytes=2**31 - 1) is not None
-    assert alone(3, size=2**31 - 1) is not None, "the response is limited"
-    assert alone(3, size=2**31 - 1, max_bytes=2**31 - 1) is None
-    assert alone(replica_id=1) is None
-    assert alone(isolation_level=1) is None
-    assert alone(session_epoch=0) is None
-    assert alone(topics=[]) is None
+
+@pytest.mark.parametrize("size", [64 * KiB, 64 * KiB + 1])
+def test_a_request_for_much_to_convert_is_not_answered_at_once(
+    tmp_path: Path, size: int, at_once: list[bool]
+) -> None:
+    with broker_of(tmp_path, {"events": {0: [batch(0, size=70_000), batch(1)]}}) as broker:
+        look(broker)
+        fetch(broker, 3, size=size)
+    assert at_once == [False]

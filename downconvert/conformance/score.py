@@ -14,7 +14,7 @@ from .fetching import unlike_its_plan
 from .judge import Case, cases
 from .plans import PLANS, Plan
 from .rules import RULES
-from .writing import Cluster, RefusedError, Written
+from .writing import Cluster, ForbiddenError, RefusedError, Written
 
 OLD_BELOW = 4  # versions of Fetch that get an older format than v2
 CLEANER_SECONDS = 60.0  # Kafka's cleaner checks every 15 seconds
@@ -187,6 +187,9 @@ class _Topics:
         self.made.append(f"{self._prefix}-{plan.name}")
         try:
             return self._cluster.write(plan, self.made[-1])
+        except ForbiddenError:
+            self.made.pop()  # there is nothing to delete
+            raise
         except RefusedError as error:
             self.skipped.append(f"{plan.name}: {error}")
             return None

@@ -31,11 +31,16 @@ UNKNOWN_TOPIC, NO_LEADER = 3, 5
 NO_BROKER: Final = 38  # no broker can hold a replica, because the controller knows none yet
 _LATER: Final = {UNKNOWN_TOPIC, NO_LEADER, 6, 9, 14, 15, 16, NO_BROKER, 51}
 INVALID_CONFIG: Final = 40
+UNAUTHORIZED: Final = (29, 31)  # TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED
 _Response = TypeVar("_Response")
 
 
 class RefusedError(ConformanceError):
     """A topic cannot be made as planned. The others can be judged."""
+
+
+class ForbiddenError(ConformanceError):
+    """Topics cannot be created, because the client lacks the right or the broker only reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,8 @@ class Cluster:
         return all(self.offers(api) for api in TRANSACTIONS)
 
     def write(self, plan: Plan, name: str) -> Written:
-        """Creates the topic. RefusedError: the broker does not know its settings; ConformanceError:
-        it refuses something else."""
+        """Creates the topic. RefusedError: the broker does not know its settings. ForbiddenError:
+        the client may not create topics. ConformanceError: the broker refuses something else."""
         config = {**KEPT, **plan.config}
         topic = Message(
             name=name,
@@ -108,6 +113,11 @@ class Cluster:
                 refused = plan.config or config
                 settings = ", ".join(f"{key}={value}" for key, value in refused.items())
                 raise RefusedError(f"the broker refuses {settings}")
+            if error in UNAUTHORIZED:
+                raise ForbiddenError(
+                    f"{self._first.name}: it creates no topics ({named(error)}); the user needs "
+                    "rights to topics named conformance-*, and `downconvert serve` needs --writable"
+                )
             return error, True
 
         _patiently(create, f"topic {name}")

@@ -19,6 +19,7 @@ from downconvert.gateway.network.sockets.ended import (
     UnreachableError,
     end_of,
     hang_up,
+    silence_of_client,
 )
 from downconvert.gateway.network.sockets.streams import CLIENT, Stream
 from downconvert.gateway.session.exchanges import (
@@ -129,16 +130,15 @@ class Connection:
 
     def why(self, error: BaseException) -> str:
         """The reason as text for logs."""
-        if self.is_evicted:
-            return EVICTED
-        if self.is_unread:
-            return UNREAD
+        if self.is_evicted or self.is_unread:
+            return EVICTED if self.is_evicted else UNREAD
+        if isinstance(error, TimeoutError) and not str(error):
+            return silence_of_client(self.session.shared.config.limits, is_idle=self._is_idle)
         is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
         return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
     def begin(self, resume: Callable[["Connection"], None]) -> None:
-        """Begins to serve the client. `resume` is called whenever a task must call `serve`, or the
-        client has gone."""
+        """Begins. `resume`: called whenever a task must call `serve`, or the client has gone."""
         self._resume = resume
         self._client.patience = self.session.shared.config.limits.idle_timeout
         self._client.on_end = self._client_ended

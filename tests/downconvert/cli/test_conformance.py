@@ -122,6 +122,20 @@ def test_an_address_has_a_port(command: Command, address: str) -> None:
     assert (ran.code, "HOST:PORT" in one_line(ran.err)) == (2, True)
 
 
+def test_a_broker_that_only_reads_is_reported_with_what_to_do(
+    command: Command, tmp_path: Path
+) -> None:
+    with LogDir.open(tmp_path) as log_dir, Server(Broker(log_dir), (LOOPBACK, 0)) as server:
+        address = f"{LOOPBACK}:{server.address[1]}"
+        ran = command("conformance", address)
+    assert ran.code == 2
+    assert one_line(ran.err) == (
+        f"downconvert: {address}: it creates no topics (error 31 (CLUSTER_AUTHORIZATION_FAILED)); "
+        "the user needs rights to topics named conformance-*, and `downconvert serve` needs "
+        "--writable"
+    )
+
+
 def test_a_missing_broker_cannot_be_judged(command: Command) -> None:
     (port,) = free_ports(1)
     ran = command("conformance", f"{LOOPBACK}:{port}")

@@ -4,6 +4,7 @@ Not here: which side closed a connection (connection.py)."""
 
 from typing import Protocol
 
+from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import End
 from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.topology import Address
@@ -92,3 +93,10 @@ def end_of(error: BaseException) -> End | None:
         case TimeoutError():
             return End.TIMEOUT
     return None
+
+
+def silence_of_client(limits: Limits, *, is_idle: bool) -> str:
+    """The reason as text for logs. `is_idle`: no request had begun to arrive."""
+    if is_idle:
+        return f"nothing for {limits.idle_timeout:g} s"
+    return f"no whole request within {limits.receive_timeout:g} s"

@@ -252,7 +252,7 @@ def test_a_request_that_does_not_arrive_whole_in_time_is_its_clients_end(
 
 @pytest.mark.parametrize("sent", [1, 3, 4, 5, 12])
 def test_the_beginning_of_a_request_has_the_time_of_a_whole_one(
-    behind: tuple[Broker, int], sent: int
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture, sent: int
 ) -> None:
     """No other limit applies to it, however few of its bytes arrive."""
     limits = Limits(receive_timeout=0.2, idle_timeout=200.0, request_timeout=250.0)
@@ -262,6 +262,20 @@ def test_the_beginning_of_a_request_has_the_time_of_a_whole_one(
         client.socket.settimeout(60.0)
         assert client.has_ended()
         wait_for(lambda: running.figures().ends[End.TIMEOUT] == 1)
+    assert ": no whole request within 0.2 s [timed_out after 1 " in ends(log)[0].getMessage()
+
+
+@pytest.mark.parametrize("requests", [0, 1])
+def test_the_log_says_how_long_an_idle_client_was_silent(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture, requests: int
+) -> None:
+    limits = Limits(idle_timeout=0.2)
+    with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
+        for _ in range(requests):
+            client.ask(ApiKey.Metadata, 1, NONE)
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.TIMEOUT] == 1)
+    assert f": nothing for 0.2 s [timed_out after {requests} " in ends(log)[0].getMessage()
 
 
 def test_the_log_says_that_a_place_went_to_another_client(

@@ -118,8 +118,7 @@ class Session:
         return (yield from self._serve(header, frame, size, now, passes))
 
     def _identify(self, header: Header, frame: memoryview, size: int, now: float) -> Checks:
-        """The reply to a login, or to a client that has to log in first. None: the client is
-        identified."""
+        """The reply to a login, or to a client that must log in first. None: it is identified."""
         if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
             self.passed.clear()  # the client's identity or software may change
             self.repeated.clear()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from downconvert.serving.trimming import trim
+from downconvert.serving.freed_memory import return_freed_memory
 from records.units import KiB
 
 _STATUS: Final = Path("/proc/self/status")
@@ -31,7 +31,7 @@ class Memory:
 
     def __init__(self) -> None:
         gc.collect()
-        trim()
+        return_freed_memory()
         self._peak_was_reset = _reset_peak()
         self.idle = _status("VmRSS") or _peak_of_life()
 

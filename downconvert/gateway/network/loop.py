@@ -30,9 +30,9 @@ from downconvert.gateway.session.shared import Shared
 from downconvert.gateway.topology import BOOTSTRAP, Address
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.freed_memory import FreedMemory
 from downconvert.serving.line_budget import SECOND
 from downconvert.serving.places import Place, Places
-from downconvert.serving.trimming import Trimming
 from records.logged import log_of, with_log_fields
 
 from .accepting import Accepting
@@ -237,13 +237,13 @@ class ServingLoop:
     async def _each_second(self) -> None:
         """Once a second, logs the number of omitted lines, reads changed certificates, and returns
         memory to the system after many clients have gone."""
-        trimming = Trimming()
+        freed_memory = FreedMemory()
         while True:
             await asyncio.sleep(SECOND)
             try:
                 self._gateway.lines.write_omitted(self._loop.time())
                 self._gateway.certificates.read_if_changed()
-                trimming.look(len(self._gateway.places), self._gateway.places.take_peak())
+                freed_memory.look(len(self._gateway.places), self._gateway.places.take_peak())
             except Exception:
                 LOG.exception("a defect in the work that is done each second")
 

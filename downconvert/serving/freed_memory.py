@@ -12,7 +12,7 @@ from typing import Final
 PEAK_MIN: Final = 256  # connections; fewer take little memory
 
 
-def trim() -> None:
+def return_freed_memory() -> None:
     """Returns freed memory to the system: that of Python's free lists, and (glibc only) of the
     allocator. Takes tens of milliseconds, and calls the garbage collector."""
     gc.collect()  # a full collection also empties Python's lists of free objects
@@ -20,12 +20,12 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-class Trimming:
-    """Trims once after at least half of the connections have ended."""
+class FreedMemory:
+    """Returns freed memory once, after at least half of the connections have ended."""
 
-    def __init__(self, trim: Callable[[], None] = trim) -> None:
-        self._trim = trim
-        self._peak = 0  # since memory was trimmed last
+    def __init__(self, give_back: Callable[[], None] = return_freed_memory) -> None:
+        self._give_back = give_back
+        self._peak = 0  # since memory was last returned
         self._before = 0  # at the last look
 
     def look(self, connections: int, peak: int) -> None:
@@ -36,4 +36,4 @@ class Trimming:
         self._peak = max(self._peak, peak)
         if self._peak >= PEAK_MIN and connections <= self._peak // 2 and not is_falling:
             self._peak = connections
-            self._trim()
+            self._give_back()

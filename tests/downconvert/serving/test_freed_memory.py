@@ -7,17 +7,17 @@ import pytest
 
 from bench.servers.gateway_memory import gateway
 from bench.servers.processes import settled
-from downconvert.serving.trimming import PEAK_MIN, Trimming
+from downconvert.serving.freed_memory import PEAK_MIN, FreedMemory
 from records.units import MiB
 from tests.waiting import wait_for
 
 FIRST = 200  # clients; too few for a storm
 STORM = 2_500
-KEPT_MAX = 0.75  # of the growth; without trimming, most of it stays
+KEPT_MAX = 0.75  # of the growth; otherwise most of it stays
 
 
 @pytest.mark.parametrize(
-    ("counts", "trims"),
+    ("counts", "returns"),
     [
         ([PEAK_MIN, PEAK_MIN // 2 + 1, PEAK_MIN // 2 + 1], 0),
         ([PEAK_MIN, PEAK_MIN // 2, PEAK_MIN // 2], 1),
@@ -35,14 +35,14 @@ KEPT_MAX = 0.75  # of the growth; without trimming, most of it stays
         ([(1000, 1000), (400, 1100), (400, 500), (400, 410)], 1),
     ],
 )
-def test_memory_is_trimmed_once_half_of_the_connections_have_ended(
-    counts: Sequence[int | tuple[int, int]], trims: int
+def test_memory_is_returned_once_half_of_the_connections_have_ended(
+    counts: Sequence[int | tuple[int, int]], returns: int
 ) -> None:
     done: list[None] = []
-    trimming = Trimming(lambda: done.append(None))
+    memory = FreedMemory(lambda: done.append(None))
     for count in counts:
-        trimming.look(*(count if isinstance(count, tuple) else (count, count)))
-    assert len(done) == trims
+        memory.look(*(count if isinstance(count, tuple) else (count, count)))
+    assert len(done) == returns
 
 
 def come(address: tuple[str, int], count: int) -> list[socket.socket]:

@@ -238,7 +238,7 @@ def _length(
     variable with the length, if it has been read."""
     if read is not None:
         length = read
-    elif flexible and not field.never_compact:
+    elif flexible:
         is_text = kind == "int16"
         length = uvarint(code, partial(_long_text, field.name) if is_text else _long_uvarint)
         code.line(f"{length} -= 1")

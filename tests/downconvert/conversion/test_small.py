@@ -76,6 +76,18 @@ def test_an_ordinary_range_takes_one_step_also_if_the_last_entry_is_torn(
         assert sent(end.value.value.to_send()) == eager(records, 1, 3)
 
 
+@RUNS_ONCE
+def test_a_small_range_that_expands_takes_one_step(tmp_path: Path) -> None:
+    """Ten times its size, which is more than a step of a larger range decompresses."""
+    data, path = log_of(10, Codec.LZ4, SMALL_SIZE_MAX), tmp_path / "0.log"
+    path.write_bytes(data)
+    with FileRecords.open(path) as records:
+        steps = LazyDownConvertRecords.in_steps(records, 1)
+        with pytest.raises(StopIteration) as end:  # the last step yields nothing
+            next(steps)
+        assert sent(end.value.value.to_send()) == eager(records, 1)
+
+
 @pytest.mark.parametrize(
     ("data", "policy"),
     [

@@ -26,7 +26,8 @@ FAR: Final = 36_000  # bytes between what is repeated: zstd finds it again, gzip
 
 PRODUCERS: Final = (7, 8)  # of transactions
 ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
-LEADER_CHANGE: Final = KEY.pack(0, ControlRecordType.LEADER_CHANGE)
+# Of a control record that ends no transaction. The last three cannot be read.
+CONTROL_KEYS: Final = (KEY.pack(0, ControlRecordType.LEADER_CHANGE), b"", b"\0", None)
 
 Found: TypeAlias = tuple[int, int, bytes | None, bytes | None]  # offset, timestamp, key, value
 Content: TypeAlias = Callable[[Random, int], bytes]
@@ -124,7 +125,9 @@ class _Making:
 
     def control(self) -> None:
         """A control batch that ends no transaction. Its codec may be one that clients refuse."""
-        change = Record(self.offset, 1, TimestampType.CREATE, LEADER_CHANGE, b"")
+        change = Record(
+            self.offset, 1, TimestampType.CREATE, self._random.choice(CONTROL_KEYS), b""
+        )
         codec = self._random.choice(tuple(Codec))
         self.add(build([change], magic=V2, codec=codec, control=True), 1)
 

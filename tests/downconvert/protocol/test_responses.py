@@ -157,6 +157,36 @@ def test_a_head_goes_out_with_what_follows_it(
     assert flags == [getattr(socket, "MSG_MORE", 0), 0]  # before the file, and after it
 
 
+@pytest.mark.parametrize("taken", [1, 20, 60, 130, -1])
+def test_the_rest_of_a_copied_response_waits_for_nothing_after_it(
+    taken: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A socket takes some bytes of it: of the head, of the records, or all but the last one."""
+    flags = []
+    send_bytes = socket.socket.send
+
+    def send(self: socket.socket, data: memoryview, flag: int = 0) -> int:
+        flags.append(flag)
+        return send_bytes(self, data[:taken] if len(flags) == 1 else data, flag)
+
+    monkeypatch.setattr(socket.socket, "send", send)
+    path = tmp_path / "0.log"
+    path.write_bytes(batch(1))
+    with FileRecords.open(path) as file:
+        written = response(header(ApiKey.Fetch, 12), fetched(file.to_send()))
+        head = written.parts[0]
+        assert isinstance(head, bytearray)
+        assert len(written.parts) == 3
+        assert 20 < len(head) < 60 < 130 < len(head) + file.size
+        one, other = socket.socketpair()
+        with one, other:
+            while not written.completed:
+                written.write_to(one)
+            assert len(other.recv(4096)) == written.size
+    more = [getattr(socket, "MSG_MORE", 0)] if 0 < taken < len(head) else []
+    assert flags == [0, *more, 0]
+
+
 @pytest.mark.parametrize(("before", "seconds", "stated"), [(0, 0.5, 500), (700, 0.5, 700)])
 def test_a_throttled_response_states_the_longest_time_that_its_client_has_to_wait(
     before: int, seconds: float, stated: int

@@ -70,6 +70,16 @@ def test_a_field_may_be_as_large_as_a_record_can_hold_it_and_no_larger(
     assert joined.error_code == (ErrorCode.INVALID_REQUEST if over else ErrorCode.NONE)
 
 
+@pytest.mark.parametrize("protocols", [[], [Message(name="range", metadata=b"")]])
+def test_a_member_id_of_a_group_that_does_not_exist_is_unknown(
+    broker: Broker, protocols: list[Message]
+) -> None:
+    """Whatever else is wrong with the request. Otherwise the client would not join again."""
+    response = response_of(join(broker, member_id="old", protocols=protocols))
+    assert response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert broker.groups.manager.ids() == []
+
+
 def test_the_first_protocol_of_a_name_counts(broker: Broker) -> None:
     protocols = [Message(name="range", metadata=one) for one in (b"first", b"second")]
     found = response_of(join(broker, protocols=[*protocols, Message(name="other", metadata=b"")]))

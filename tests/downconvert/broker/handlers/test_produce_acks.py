@@ -3,14 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
+from downconvert.broker.partition import Partition
+from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.appending import Appended
 from tests.downconvert.broker.asking import ask, begin, response_of, someone
 from tests.downconvert.broker.producing import (
     NOW,
@@ -101,6 +105,32 @@ def test_a_broker_that_no_longer_leads_answers_waiting_produces(broker: Broker) 
     broker.tick(NOW)
     (topic,) = response_of(exchange).responses
     assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_records_that_a_later_leader_may_have_cut_off_are_not_acknowledged(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This broker leads again, in a later epoch, before the handler goes on after its append."""
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    both = frozenset({0, 1})
+    led = Leadership(leader=0, leader_epoch=4, replicas=(0, 1), isr=both, alive=both, version=1)
+    partition.assign(led, NOW)
+    append = Partition.append
+
+    def appended(self: Partition, *arguments: Any) -> Appended:
+        done = append(self, *arguments)
+        self.assign(replace(led, leader=1, leader_epoch=5, version=2), NOW)
+        self.truncate(EpochEnd(4, 0))
+        alone = frozenset({0})
+        self.assign(replace(led, leader_epoch=6, isr=alone, alive=alone, version=3), NOW)
+        append(self, *arguments)
+        return done
+
+    monkeypatch.setattr(Partition, "append", appended)
+    (response,) = produce(broker, 9, batch(), acks=-1)
+    assert partition.high_watermark > response.base_offset
+    assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class Followers:

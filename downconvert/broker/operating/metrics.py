@@ -131,7 +131,7 @@ class Metrics:
         if row is None:
             row = self._requests.by_thread[get_ident()][name, NO_VERSION]
         if now is not None:
-            row.answered(max(0.0, now - exchange.received))
+            row.answered(now - exchange.received)
             if exchange.throttle:
                 self._throttled.labels(name).inc(exchange.throttle)
         if send is None:

@@ -120,6 +120,7 @@ def test_elements_are_counted_once_whether_or_not_there_is_memory() -> None:
         request.release()
     assert memory.free == 3 * size
     assert one.charge(MANY)  # the next request's
+    assert (one.taken, memory.free) == (size, 2 * size)
 
 
 def test_few_elements_are_not_counted() -> None:

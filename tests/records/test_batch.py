@@ -154,3 +154,10 @@ def test_a_header_at_another_place_differs_in_that_alone() -> None:
     other = damaged(entry, checksum="wrong", base_offset=2**40, leader_epoch=9)
     assert header.placed(2**40, 9) == parse(other)
     assert header.at(99) == BatchHeader.parse(entry, 0, 99)
+
+
+@pytest.mark.parametrize("at", [-1, -61, -100])
+def test_no_entry_begins_before_its_buffer(at: int) -> None:
+    """A negative position would be counted from the buffer's end."""
+    with pytest.raises(ValueError, match="not whole in the buffer"):
+        BatchHeader.parse(batch(bytes(100)), at, 0)

@@ -1,6 +1,7 @@
 import socket
 import ssl
 import sys
+import threading
 from dataclasses import replace
 from errno import EADDRINUSE
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from downconvert.access.rights import ConfigError
+from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.identity import Identities
 from downconvert.gateway.network.listeners import Listeners, why
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
@@ -18,6 +21,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
 from tests.ports import free_ports
+from tests.tokens import write
 from tests.waiting import wait_for
 
 CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))
@@ -40,6 +44,23 @@ def test_two_gateways_at_one_port_are_an_error() -> None:
         )
     with at(port):  # which is free again
         pass
+
+
+def test_a_gateway_that_cannot_start_does_not_go_on_to_read_the_keys_of_tokens(
+    tmp_path: Path,
+) -> None:
+    settings = TokenSettings(jwks=str(write(tmp_path)), issuer="i", audience=("a",))
+    with at(0) as first:
+        before = readers_of_keys()
+        identities = Identities(tokens=Tokens(settings))
+        second = Gateway(replace(CONFIG, listen=first.address, identities=identities))
+        with pytest.raises(OSError, match="in use"):
+            second.start()
+        wait_for(lambda: readers_of_keys() <= before)
+
+
+def readers_of_keys() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "jwks"}
 
 
 def test_gateways_that_both_say_so_share_a_port() -> None:

@@ -13,6 +13,7 @@ from downconvert.gateway.session.client_identity import ClientIdentity
 from downconvert.gateway.session.exchanges import Response
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.request_memory import RequestMemory
 from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.gateway.cluster import Through
 from tests.downconvert.gateway.serving import LENGTH
@@ -79,6 +80,23 @@ def test_an_old_fetch_is_translated_and_counted_the_first_time_and_later(through
         assert (topic, seen) == ("t", DAY + 3)
         assert len(between.session.repeated) == 1
         assert not between.counted.errors
+
+    run(through, use)
+
+
+def test_the_first_fetch_after_a_login_takes_no_memory_of_those_who_log_in(
+    through: Through,
+) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        identity = between.session.identity
+        identity.begin_request()
+        of_requests = identity.memory
+        identity.memory = RequestMemory(0).of("before the login")
+        between.client.arrive(old_fetch())
+        assert identity.memory is of_requests
+        between.broker.arrive(clusters(between))
+        assert between.passing.is_idle
 
     run(through, use)
 

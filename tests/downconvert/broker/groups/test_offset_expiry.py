@@ -123,10 +123,13 @@ def test_old_offsets_go_though_a_defect_kept_them_once(
         assert broker.groups.manager.ids() == []
 
 
-def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shift", [0.0, -DAY, DAY])
+def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path, shift: float) -> None:
+    """An hour later, whatever the system's clock was set to before."""
     with writable_broker(
         tmp_path, "t", group_initial_rebalance_delay_ms=0, offsets_retention_minutes=60
     ) as broker:
+        broker.time_of_day.shift = shift
         joining = Message(
             group_id="g",
             session_timeout_ms=10_000,

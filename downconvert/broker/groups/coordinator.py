@@ -181,7 +181,7 @@ class Groups:
         if code:
             return code, {}
         with self.manager.locked_group(group_id, now) as group:
-            if group is None or group.state is State.DEAD:
+            if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND, {}
             read: Collection[str] | None = ()
             if group.state is not State.EMPTY:

@@ -91,8 +91,6 @@ class Group(Rebalance):
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
         """Removes a member. A static member may be named by its instance id alone."""
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not member_id:
             member_id = self.members.static(instance_id) or ""
         elif member_id in self.pending:
@@ -107,8 +105,6 @@ class Group(Rebalance):
     def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:
         """Whether a producer may commit offsets for a member with this identity. Without an
         identity it may, because the transaction fences the producer [KIP-447]."""
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if self.state is EMPTY and identity.generation < 0:
             return NONE
         has_identity = (
@@ -119,8 +115,6 @@ class Group(Rebalance):
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
         state = self.state
-        if state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if state is EMPTY and identity.generation < 0:
             return NONE  # a consumer without group management
         if identity.generation < 0 and not identity.member_id and identity.instance_id is None:
@@ -148,7 +142,8 @@ class Group(Rebalance):
         )
 
     def kill(self) -> None:
-        """Marks an empty group as dead."""
+        """Marks an empty group as dead. No later request finds it, because its manager forgets it
+        before the lock is released."""
         assert self.state is EMPTY
         self.state = DEAD
         self.pending.clear()
@@ -174,8 +169,6 @@ class Group(Rebalance):
     # --- details
 
     def _check_identity(self, identity: MemberIdentity) -> ErrorCode:
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         code = self.members.check(identity.member_id, identity.instance_id)
         if not code and identity.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION

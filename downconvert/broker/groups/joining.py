@@ -35,8 +35,6 @@ class Joining:
         """Returns an error, and the member id for the response. Without an error, the response
         comes by `reply`."""
         rebalance = self._rebalance
-        if rebalance.state is State.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, join.member_id
         if not self._has_room(join):
             member = rebalance.members.get(join.member_id)
             if member is not None:

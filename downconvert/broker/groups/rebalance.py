@@ -122,7 +122,7 @@ class Rebalance:
 
     def prepare_rebalance(self, now: float) -> None:
         """Makes all members join again, unless they already must."""
-        if self.state in (State.PREPARING, State.DEAD):
+        if self.state is State.PREPARING:
             return
         for member in self.members.values():
             if member.sync_reply is not None:

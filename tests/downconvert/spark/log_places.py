@@ -49,19 +49,24 @@ LOG: Final = {
         build_marker(ABORT, offset=19, timestamp=190, producer_id=7),
         build_marker(COMMIT, offset=20, timestamp=200, producer_id=8),
     ),
-    21: (with_headers(21, 22, 23), batch(24, 25, **of_producer(7))),
+    21: (with_headers(21, 22, 23), batch(24, **of_producer(7)), batch(25, **of_producer(9))),
     26: (
-        build_marker(ABORT, offset=26, timestamp=260, producer_id=7),
-        batch(28, 29, 30, codec=Codec.ZSTD),
+        build_marker(ABORT, offset=26, timestamp=260, producer_id=9),
+        batch(27, codec=Codec.GZIP, **of_producer(7)),
+        build_marker(ABORT, offset=28, timestamp=280, producer_id=7),
+        batch(29, codec=Codec.ZSTD),
         batch(31, size=300),
     ),
 }
 # Of each transaction index: the producer, the first offset, that of the marker, and the last stable
-# offset then.
-ABORTS: Final = {8: AbortedTransaction(7, 15, 19, 17), 26: AbortedTransaction(7, 24, 26, 27)}
-ABORTED: Final = {15, 16, 24, 25}
-ABORTED_BATCHES: Final = {15, 19, 24, 26}  # with the markers that end them
-TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 26))  # first offset, and that of the marker
+# offset then. The last transaction that begins is not the last one that ends.
+ABORTS: Final = {
+    8: [AbortedTransaction(7, 15, 19, 17)],
+    26: [AbortedTransaction(9, 25, 26, 24), AbortedTransaction(7, 24, 28, 29)],
+}
+ABORTED: Final = {15, 16, 24, 25, 27}
+ABORTED_BATCHES: Final = {15, 19, 24, 25, 26, 27, 28}  # with the markers that end them
+TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 28), (25, 26))  # first offset, and the marker's
 END: Final = 32
 MOVED: Final = sorted(LOG)[:-1]  # the segments that tiered storage has
 HEADERS: Final = [
@@ -79,7 +84,7 @@ def mounted(path: Path) -> Path:
         indexed_segment(path / "a-0", base, *data)
     for base, aborted in ABORTS.items():
         index = path / "a-0" / file_name(base, Kind.TRANSACTION_INDEX)
-        index.write_bytes(ENTRY.pack(VERSION, *aborted))
+        index.write_bytes(b"".join(ENTRY.pack(VERSION, *one) for one in aborted))
     return path
 
 

@@ -234,6 +234,30 @@ def test_a_checkpoint_that_is_replaced_after_it_was_listed_is_read_as_it_is_then
     forget(str(broker))
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_checkpoints_that_another_thread_has_just_copied_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    path, rename = tmp_path / "replication-offset-checkpoint", Path.rename
+    path.write_text(f"0\n1\na 0 {7 if is_there else 8}\n")
+
+    def late(part: Path, target: Path) -> Path:
+        if not is_there:
+            raise OSError("no space left")
+        shutil.copytree(part, target)
+        return rename(part, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    files = {path.name: Blob(str(path), path.stat().st_size)}
+    if is_there:
+        broker = Path(broker_of(files))
+        assert (broker / path.name).read_text() == path.read_text()
+        forget(str(broker))
+    else:
+        with pytest.raises(OSError, match="no space left"):
+            broker_of(files)
+
+
 def test_a_segment_is_read_itself_where_its_gzipped_copy_is_not_finished(tmp_path: Path) -> None:
     """gzip removes the file last. A tar has both in any order."""
     logs = tmp_path / "logs"

@@ -1,8 +1,10 @@
 """Partitions are found as they lie, were copied or mounted, each of them once."""
 
 import gzip
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,6 +156,24 @@ def test_links_lead_nowhere_twice(tmp_path: Path) -> None:
     (tmp_path / "b1" / "around").symlink_to(tmp_path)
     (tmp_path / "again").symlink_to(tmp_path / "b1")
     assert names(tmp_path) == ["topic-0"]
+
+
+def test_directories_of_two_file_systems_may_have_the_same_inode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = {str(tmp_path / name): device for device, name in enumerate(("b1", "b2"), 1)}
+    for number, directory in enumerate(devices):
+        partition(Path(directory), batch(0), f"a-{number}")
+    stat = os.stat
+
+    def of_devices(path: Any, **options: Any) -> os.stat_result:
+        found = stat(path, **options)
+        if str(path) not in devices:
+            return found
+        return os.stat_result((found.st_mode, 7, devices[str(path)], *found[3:]))
+
+    monkeypatch.setattr(os, "stat", of_devices)
+    assert [str(log.topic_partition) for log in find_partitions([str(tmp_path)])] == ["a-0", "a-1"]
 
 
 def test_a_log_begins_where_records_were_deleted_up_to(tmp_path: Path) -> None:

@@ -107,6 +107,11 @@ def test_options_of_the_kafka_source_mean_the_same_or_nothing() -> None:
     assert options.committed
 
 
+def test_an_empty_cluster_id_or_name_of_a_column_counts_as_not_given() -> None:
+    options = parsed(clusterId="", columnNameOfCorruptRecord="")
+    assert (options.cluster_id, options.corrupt_column) == (None, "_corrupt")
+
+
 def test_partitions_as_numbers_and_ranges() -> None:
     assert parsed(partitions="0,3-5").partitions == frozenset([0, 3, 4, 5])
 

@@ -2,6 +2,7 @@
 
 No store is needed for these."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,34 @@ def test_a_part_of_an_object_is_not_left_behind(
     else:
         stores.write("s3://bucket/object", data)
         assert target.read_bytes() == b"12345678"
+
+
+class Growing:
+    """Reads ranges of an object that is longer at each read."""
+
+    size = 0
+
+    def read(self, _key: str, position: int, size: int, note: Callable[[int], None]) -> bytes:
+        self.size += 10
+        note(self.size)
+        return bytes(self.size)[position : position + size]
+
+    def read_into(
+        self, key: str, target: memoryview, position: int, note: Callable[[int], None]
+    ) -> int:
+        data = self.read(key, position, len(target), note)
+        target[: len(data)] = data
+        return len(data)
+
+
+def test_a_reader_knows_the_size_of_an_object_as_it_was_at_the_last_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    growing = Growing()
+    monkeypatch.setattr(stores, "ranges_at", lambda _: (growing, "object"))
+    reader = stores.ObjectReader("s3://bucket/object")
+    assert reader.size is None
+    assert reader.read(8, 5) == bytes(2)
+    assert reader.size == 10
+    assert reader.read_into(memoryview(bytearray(5)), 18) == 2
+    assert reader.size == 20

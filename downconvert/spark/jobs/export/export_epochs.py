@@ -65,22 +65,27 @@ def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
         found = header_of(file, offset - 1)
         if found is not None:
             return found.leader_epoch
-    return _noted_epoch(facts, offset)
+    return _in_checkpoint(facts, offset)
 
 
-def is_confirmed(log: PartitionLog, facts: Facts, offset: int, epoch: int) -> bool:
-    """Whether the leader epoch of the record before an offset, which its batch in one copy has, may
-    be noted. No checksum covers it: so it is also in the broker's checkpoint or in another copy, or
-    nothing contradicts it. StoreError."""
-    noted = _noted_epoch(facts, offset)
+def epoch_to_note(log: PartitionLog, facts: Facts, offset: int, epoch: int) -> int:
+    """The leader epoch to note for the record before an offset. `epoch`: that of its batch in one
+    copy. No checksum covers it, so the broker's checkpoint, another copy or the preceding batch
+    must confirm it. Otherwise the checkpoint's epoch is noted, or the lowest one of the copies. If
+    that is too low, the next run asks for a repair. StoreError."""
+    noted = _in_checkpoint(facts, offset)
     if epoch == noted:
-        return True
+        return epoch
     found = [header_of(file, offset - 1) for file in files_with(log, offset - 1)]
-    epochs = [header.leader_epoch for header in found if header is not None]
-    return epochs.count(epoch) > 1 or (noted == UNKNOWN and len(epochs) < 2)
+    headers = [header for header in found if header is not None]
+    epochs = [header.leader_epoch for header in headers]
+    before = [known_epoch(log, facts, header.base_offset) for header in headers[:1]]
+    if [*epochs, *before].count(epoch) > 1:
+        return epoch
+    return min(epochs, default=epoch) if noted == UNKNOWN else noted
 
 
-def _noted_epoch(facts: Facts, offset: int) -> int:
+def _in_checkpoint(facts: Facts, offset: int) -> int:
     return max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
 
 

@@ -22,7 +22,7 @@ from downconvert.spark.options.options import Options
 from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 
-from .export_epochs import UNKNOWN, Facts, is_confirmed, known_epoch
+from .export_epochs import UNKNOWN, Facts, epoch_to_note, known_epoch
 from .export_manifest import Exported
 from .export_plan import (
     Settings,
@@ -220,8 +220,8 @@ def _epochs(
     contents: Exported,
     read: Mapping[tuple[TopicPartition, int], int],
 ) -> dict[TopicPartition, dict[int, int]]:
-    """The leader epochs of the last records of the exported ranges, if they can be trusted. `read`:
-    some of them, by the end of the range, as they were before the records were read."""
+    """The leader epochs to note of the last records of the exported ranges. `read`: some of them,
+    by the end of the range, as they were before the records were read."""
     found: dict[TopicPartition, dict[int, int]] = {}
     for log in logs:
         name = log.topic_partition
@@ -231,6 +231,7 @@ def _epochs(
                 continue
             epoch = read.get((name, end), UNKNOWN)
             epoch = known_epoch(log, facts[name], end) if epoch == UNKNOWN else epoch
-            if epoch >= 0 and is_confirmed(log, facts[name], end, epoch):
+            epoch = epoch_to_note(log, facts[name], end, epoch) if epoch >= 0 else epoch
+            if epoch >= 0:
                 found.setdefault(name, {})[end] = epoch
     return found

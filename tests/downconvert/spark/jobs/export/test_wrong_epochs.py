@@ -28,7 +28,7 @@ def dated(path: Path, wrong: int, *, checkpoint: bool, count: int = 5) -> Path:
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("shown_by", ["checkpoint", "copy"])
-def test_an_epoch_that_something_contradicts_is_not_noted(
+def test_an_epoch_that_something_contradicts_is_not_noted_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int, shown_by: str
 ) -> None:
     lake, source, has_noted = tmp_path / "lake", tmp_path / "logs", shown_by == "checkpoint"
@@ -37,7 +37,7 @@ def test_an_epoch_that_something_contradicts_is_not_noted(
     if not has_noted:
         log(source / "b2", (3, 0, 5), checkpoint=False)
     there = exported(monkeypatch, source, lake)
-    assert (there.ranges, there.epochs.get(A, {})) == ({A: [(0, 5)]}, {})
+    assert (there.ranges, there.epochs) == ({A: [(0, 5)]}, {A: {5: 3}})
     log(source / "b1", (3, 0, 8))
     there = exported(monkeypatch, source, lake)
     assert (there.ranges, there.epochs) == ({A: [(0, 8)]}, {A: {8: 3}})
@@ -80,3 +80,16 @@ def test_a_repair_by_an_old_copy_loses_nothing_that_the_current_log_has(
         exported(monkeypatch, new, lake.target)
     exported(monkeypatch, new, lake.target, repair=True)
     assert sizes(lake) == values((0, 0, 7), (1, 7, 10))
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_truncation_is_seen_after_an_epoch_that_the_checkpoint_contradicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
+) -> None:
+    source, lake = tmp_path / "logs", Lake(tmp_path, "parquet")
+    exported(monkeypatch, dated(source, wrong, checkpoint=True), lake.target)
+    log(source, (3, 0, 3), (4, 3, 7))
+    with pytest.raises(JobError, match="offsets 3 up to 5 of a-0 as they were in leader epoch 3"):
+        exported(monkeypatch, source, lake.target)
+    exported(monkeypatch, source, lake.target, repair=True)
+    assert sizes(lake) == values((3, 0, 3), (4, 3, 7))

@@ -3,8 +3,7 @@ each record once.
 
 A leader's log grows, is truncated by a new leader, loses its oldest segments, and is copied to
 brokers that lag behind. After each step an export runs, and may be killed, and a stream continues.
-The model knows the records that the export must hold. There is no JVM: tasks run in this
-process."""
+The model knows the records that the export must hold. No JVM: tasks run in this process."""
 
 import os
 import random
@@ -31,6 +30,7 @@ from tests.downconvert.storage.logs import indexed_segment, segment
 
 from .tree_log import Batch, appended, transactions, write_transaction_index
 from .tree_model import NAME, TOPIC_ID
+from .tree_offsets import misdated
 from .tree_places import PLACED, REMOTE, add_move, pack
 
 STEPS: Final = 5
@@ -239,7 +239,8 @@ def check_history(seed: int, path: Path, uri: str | None = None) -> None:
             _refuses(history, place, lake, seed)
             lake = _lake(path, kind, history)
         end = history.readable_end() if has_checkpoints else history.end
-        _export(history, place, lake, end, seed, has_epochs=has_epochs)
+        with misdated(path / "logs", seed if has_epochs else 0):
+            _export(history, place, lake, end, seed, has_epochs=has_epochs)
 
 
 def _isolation(history: History) -> str:

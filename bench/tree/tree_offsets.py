@@ -6,12 +6,16 @@ Not here: other damage (tree_model.py, tree_damage.py)."""
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from downconvert.storage.names import LEADER_EPOCHS
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.formats import V2
+from tests.damage import damaged
 
-from .tree_model import Copy, Tree
+from .tree_model import NAME, WRONG_EPOCH, Copy, Tree
 from .tree_places import TIERS
 
 # Seeds from here on have flipped bits. Earlier ones stay as they are: tests name them.
@@ -88,6 +92,28 @@ def misdate_amid(tree: Tree) -> None:
                 are_sound = not {number - 1, number, number + 1} & set(piece.broken)
                 if are_sound and number + 1 in whole and chance.random() < 0.15:
                     piece.broken[number] = "epoch"
+
+
+@contextmanager
+def misdated(logs: Path, seed: int) -> Iterator[None]:
+    """Gives the last batch of a segment below the directory `logs` a wrong leader epoch meanwhile,
+    for some seeds."""
+    chance = random.Random(f"epoch {seed}")
+    files = sorted(file for file in logs.glob(f"**/{NAME}/*.log") if file.stat().st_size)
+    if not files or seed < AMID or chance.random() < 0.5:
+        yield
+        return
+    file = chance.choice(files)
+    whole = file.read_bytes()
+    headers: list[BatchHeader] = []
+    with suppress(CorruptRecordsError):  # the end of a copy may be cut off
+        headers += MemoryRecords(whole).batches()
+    for last in headers[-1:]:
+        end = last.position + last.size
+        one = damaged(whole[last.position : end], field="leader_epoch", to=WRONG_EPOCH, crc="stale")
+        file.write_bytes(whole[: last.position] + one + whole[end:])
+    yield
+    file.write_bytes(whole)
 
 
 def _possible(copy: Copy) -> Iterator[tuple[int, int]]:

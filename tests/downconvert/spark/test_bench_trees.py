@@ -119,7 +119,14 @@ def test_seeds_that_once_failed_pass(tmp_path: Path, seed: int) -> None:
     assert trees.check(seed, tmp_path) in (False, True)
 
 
-@pytest.mark.parametrize("first", fours((PLACED, *range(0, 24, 4), PLACED + 4), always=3))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *fours((PLACED, *range(0, 24, 4), PLACED + 4), always=3),
+        # With wrong leader epochs while an export runs.
+        *fours((AMID + 20, AMID + 44), always=1),
+    ],
+)
 def test_an_export_and_a_stream_follow_a_log_that_changes(tmp_path: Path, first: int) -> None:
     check_four(first, tmp_path, check_history)
 

@@ -6,6 +6,7 @@ docs/differences.md lists the allowed differences with their reasons.
 
     python -m bench.differences --operations 100000 --seed 1
     python -m bench.differences --operations 10000 --logins
+    python -m bench.differences --operations 10000 --ways pipelined,waiting
 
 Java and Maven are needed. A failure ends with the command that repeats it."""
 
@@ -18,7 +19,7 @@ from time import monotonic
 from typing import Final
 
 from tests.downconvert.broker.differences.logins import differing, with_logins
-from tests.downconvert.broker.differences.run import BLOCK, Run
+from tests.downconvert.broker.differences.run import ALONE, BLOCK, WAYS, Run
 from tests.downconvert.broker.differences.servers import (
     Servers,
     in_front,
@@ -56,6 +57,12 @@ def main(arguments: Sequence[str]) -> int:
         "--logins", action="store_true", help="so many conversations of logins, in place of these"
     )
     parser.add_argument(
+        "--ways",
+        default=ALONE,
+        type=lambda text: tuple(text.split(",")),
+        help=f"how operations are sent, one or several of {','.join(WAYS)}",
+    )
+    parser.add_argument(
         "--creates-topics", action="store_true", help="Metadata of an unknown topic creates it"
     )
     options = parser.parse_args(arguments)
@@ -66,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
     with _servers(options.gateway, options.users, options.creates_topics) as servers:
-        run = Run(servers, options.seed)
+        run = Run(servers, options.seed, options.ways)
         seen = Counter[str]()
         with suppress(KeyboardInterrupt):
             for difference in run.run(options.operations, options.block):
@@ -87,7 +94,8 @@ def main(arguments: Sequence[str]) -> int:
     if count:
         users = f"--users {options.users} " if options.users else ""
         front = f"--gateway {options.gateway} " if options.gateway else ""
-        again = f"{front}{users}--operations {BLOCK} --seed {options.seed} --block N"
+        ways = "" if options.ways == (ALONE,) else f"--ways {','.join(options.ways)} "
+        again = f"{front}{users}{ways}--operations {BLOCK} --seed {options.seed} --block N"
         print(f"reproduce block N: python -m bench.differences {again}")
     return 1 if count else 0
 

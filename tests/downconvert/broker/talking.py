@@ -77,6 +77,10 @@ class Talk:
 
     def ask(self, api: ApiKey, version: int, body: SimpleNamespace) -> Message:
         self.send(api, version, body)
+        return self.hear(api, version)
+
+    def hear(self, api: ApiKey, version: int) -> Message:
+        """The response to a request that was sent."""
         return parsed(api, version, self.receive())
 
     def is_served(self) -> bool:

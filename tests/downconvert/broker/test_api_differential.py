@@ -4,7 +4,7 @@ More of them: `python -m bench.differences`. Not here: what is done for the comp
 (differences/), what needs files of other brokers (test_differential.py)."""
 
 from .differences.logins import differing, with_logins
-from .differences.run import Run
+from .differences.run import PIPELINED, WAITING, Run
 from .differences.servers import side_by_side, with_users
 
 OPERATIONS = 400
@@ -19,6 +19,14 @@ def test_any_request_is_answered_as_kafka_answers_it() -> None:
     assert not found, "\n".join(found[:5])
     assert run.asked.total() == OPERATIONS
     assert len(run.asked) > 25  # APIs
+
+
+def test_requests_before_the_first_response_and_during_waits_are_answered_as_by_kafka() -> None:
+    with side_by_side() as servers:
+        run = Run(servers, SEED, (PIPELINED, WAITING))
+        found = [str(one) for one in run.run(OPERATIONS // 2)]
+    assert not found, "\n".join(found[:5])
+    assert run.asked.total() >= OPERATIONS // 2
 
 
 def test_users_with_different_rights_are_answered_as_kafka_answers_them() -> None:

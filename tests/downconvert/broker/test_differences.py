@@ -11,11 +11,14 @@ from downconvert.broker.handlers.apis import APIS
 from downconvert.protocol.schemas import ApiKey, Message
 
 from .asking import frame
+from .differences.crowds import crowd
 from .differences.identities import KAFKA, OURS, Identities
 from .differences.may_differ import MAY_DIFFER
 from .differences.operations import WEIGHTS, operation
+from .differences.pipelines import pipeline
 from .differences.responses import differences, plain
 from .differences.values import Known
+from .differences.waits import changes, waiting_fetches
 
 PAGE = Path(__file__).parents[3] / "docs" / "differences.md"
 HEADING = "## All requests"
@@ -38,6 +41,20 @@ def test_every_request_can_be_written_and_every_api_is_asked() -> None:
         assert frame(made.api, made.version, body)
         asked.add(made.api)
     assert asked == set(WEIGHTS)
+
+
+def test_requests_of_large_states_pipelines_and_waits_can_be_written() -> None:
+    random, identities = Random(1), Identities("b0-")
+    large, known = Known(0, is_large=True), Known(0)
+    assert {len(name) for name in large.topics()} == {249}
+    ends = {"b0-t0": [3], "b0-t1": [1, 2, 3]}
+    for _ in range(100):
+        fetches = waiting_fetches(random, known, VERSIONS[ApiKey.Fetch], ends, 3)
+        assert all(one.body.max_wait_ms for one in fetches)
+        made = [operation(random, large, VERSIONS), *crowd(random, 0)[:2], *fetches]
+        made += pipeline(random, known, VERSIONS) + changes(random, known, VERSIONS, ends)
+        for one in made:
+            assert frame(one.api, one.version, identities.render(one.body, OURS))
 
 
 def test_ids_are_the_same_where_both_servers_mean_the_same() -> None:

@@ -9,5 +9,7 @@ Or to Kafka and to the gateway in front of Kafka 4.4.0.
 - `servers.py`: the two servers, and the connections to them
 - `responses.py`: responses as they are compared
 - `may_differ.py`, `gateway_may_differ.py`: where they may differ, and why (`records_may_differ.py`,
-  `topics_may_differ.py`, `coordinators_may_differ.py`)
-- `run.py`: a run of operations, and what differed"""
+  `topics_may_differ.py`, `waits_may_differ.py`, `coordinators_may_differ.py`)
+- `run.py`: a run of operations; `block.py`: what differed
+- `pipelines.py`, `waits.py`, `crowds.py`: several requests before a response, fetches that wait
+  while topics change, groups of hundreds of members"""

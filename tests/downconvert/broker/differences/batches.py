@@ -38,6 +38,15 @@ ODD_MESSAGE_FIELDS: Final = (
     ("magic", 3),
 )
 
+# Milliseconds before now that are times near the limits, in the order of the records.
+NOW: Final = int(time.time() * 1000)
+OLDEST: Final = (
+    (NOW, NOW - 1, 0),
+    (NOW - (2**63 - 2 * 10**12), 0, 0),
+    (0, NOW - (1 << 62), 0),
+    (NOW - (1 << 53), NOW, 0),
+)
+
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Batch(Rendered):
@@ -57,13 +66,14 @@ class Sender:
     is_in_transaction: bool
     topic: str
     sequence: int
+    ages: tuple[tuple[int, ...], ...] = ()  # of odd records, besides the usual ones
 
 
 def records_of(random: Random, sender: Sender, version: int) -> Rendered:
     """A batch for this version of Produce."""
     share, seed = random.random(), random.random()
     if share < ODD_SHARE:
-        return _odd(random, version)
+        return _odd(random, version, sender.ages)
     made = _batch(random, sender, version)
     if share < 1 - DAMAGED_SHARE:
         return made
@@ -116,12 +126,12 @@ def _batch(random: Random, sender: Sender, version: int) -> Rendered:
     )
 
 
-def _odd(random: Random, version: int) -> Rendered:
+def _odd(random: Random, version: int, more: tuple[tuple[int, ...], ...]) -> Rendered:
     """Whole records that no producer sends, of no producer's."""
     now = int(time.time() * 1000)
     key = random.choice((b"k", b"k", None))
     codec = random.choice((Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4))
-    ages = random.choice(((0, 0, 0), (0, 1000, -(10**10)), (10**11, 0, 0), (0, now + 1, 0)))
+    ages = random.choice(((0, 0, 0), (0, 1000, -(10**10)), (10**11, 0, 0), (0, now + 1, 0), *more))
     headers = random.choice((((),), ((("h", None),),), ((("", b"x"), ("", b"")),)))[0]
     magic = _magic(random, version)
     if magic < V2:

@@ -12,6 +12,7 @@ from .responses import ENDED, Place
 
 TAG: Final = re.compile(r"\btag [0-9]+")
 LOGIN: Final = "login"  # the path of what differs in a login
+RESET: Final = "responses before the end"  # of pipelined requests
 FAILED: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, [], 0)
 LOGINS: Final = (ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 
@@ -33,6 +34,14 @@ CONNECTIONS: Final = (
             and place.path != LOGIN
             and not place.around[1].get("error_code")
         ),
+    ),
+    MayDiffer(
+        "Several requests at once, one of which ends the connection",
+        "the last responses before it may be lost",
+        "all responses before it",
+        "The connection ends by a reset.",
+        lambda _, place: place.path == RESET,
+        keeps_step=False,
     ),
     MayDiffer(
         "A text that is not UTF-8, except the client id",

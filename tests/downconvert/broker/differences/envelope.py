@@ -22,7 +22,7 @@ MORE: Final = (b"\0", b"abc", bytes(100))
 CUT: Final = (1, 2, 3, 5, 9, 20)
 ODD_SHARE: Final = 0.1
 API_AT, VERSION_AT, CLIENT_ID_AT = 0, 2, 8  # bytes
-TOPIC_IDS_VERSION: Final = 10  # of Metadata
+IDS_SINCE: Final = {ApiKey.Metadata: 10, ApiKey.OffsetFetch: 10}  # versions with topics' ids
 CHANGES: Final = (0x01, 0x02, 0x80, 0xFF)
 # Whatever is in their fields, they change nothing, and are answered at once.
 QUICK: Final = {
@@ -108,7 +108,7 @@ def envelope(random: Random, api: ApiKey, version: int) -> Envelope:
 
 def _has_ids(api: ApiKey, version: int) -> bool:
     """Whether topics may be named by their ids, which differ between the servers."""
-    return api is ApiKey.Metadata and version >= TOPIC_IDS_VERSION
+    return version >= IDS_SINCE.get(api, version + 1)
 
 
 def framed(made: Envelope, api: ApiKey, version: int, body: Message) -> bytes:

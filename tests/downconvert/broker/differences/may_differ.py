@@ -11,5 +11,13 @@ from .coordinators_may_differ import COORDINATORS
 from .records_may_differ import RECORDS
 from .topics_may_differ import TOPICS
 from .users_may_differ import USERS_MAY_DIFFER
+from .waits_may_differ import WAITS
 
-MAY_DIFFER: Final = (*CONNECTIONS, *RECORDS, *TOPICS, *COORDINATORS, *USERS_MAY_DIFFER)
+MAY_DIFFER: Final = (
+    *CONNECTIONS,
+    *RECORDS,
+    *WAITS,
+    *TOPICS,
+    *COORDINATORS,
+    *USERS_MAY_DIFFER,
+)

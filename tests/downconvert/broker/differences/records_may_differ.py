@@ -50,6 +50,15 @@ def _is_cut(asked: Operation, theirs: Any, own: Any) -> bool:
     return is_rest and all(one[0] < max(offsets) for one in left_out)
 
 
+def _is_cut_apart(asked: Operation, place: Place) -> bool:
+    """Whether the rest of one compressed message has become several messages."""
+    theirs, own = place.kafka, place.ours
+    if not isinstance(theirs, list) or not isinstance(own, list) or len(theirs) != 1:
+        return False
+    records = [record for batch in own for record in batch[2]]
+    return bool(own) and _is_cut(asked, theirs[0], (theirs[0][0], theirs[0][1], records))
+
+
 def _is_by_time(asked: Operation, place: Place) -> bool:
     if asked.api is not ApiKey.ListOffsets:
         return False
@@ -107,17 +116,29 @@ def _has_negative_count(asked: Operation) -> bool:
 RECORDS: Final = (
     MayDiffer(
         "Produce of damaged records",
-        "2, CORRUPT_MESSAGE, 49, INVALID_PRODUCER_ID_MAPPING, or -1, UNKNOWN_SERVER_ERROR, often "
-        "for all partitions",
-        "2, CORRUPT_MESSAGE, 32, INVALID_TIMESTAMP, or 87, INVALID_RECORD, for that partition; "
+        "2, CORRUPT_MESSAGE, 49, INVALID_PRODUCER_ID_MAPPING, 87, INVALID_RECORD, or -1, "
+        "UNKNOWN_SERVER_ERROR, often for all partitions",
+        "2, CORRUPT_MESSAGE, 32, INVALID_TIMESTAMP, 49, or 87, INVALID_RECORD, for that partition; "
         "others are written",
         "Damage in one partition does not keep others from being written.",
         lambda asked, place: (
             is_damaged(asked)
             and (
-                place.around[0].get("error_code") in (2, 49, -1)
+                place.around[0].get("error_code") in (2, 49, 87, -1)
                 or place.around[1].get("error_code") in (2, 32, 87)
             )
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce of records with a producer id below -1, to a topic with another codec",
+        "-1, UNKNOWN_SERVER_ERROR",
+        "written",
+        "No producer has such an id.",
+        lambda asked, place: (
+            "producer_id -2" in repr(asked.body)
+            and place.around[0].get("error_code") == -1
+            and place.around[1].get("error_code") == 0
         ),
         keeps_step=False,
     ),
@@ -222,12 +243,12 @@ RECORDS: Final = (
     MayDiffer(
         "Fetch, versions 0 to 3: records below the fetch offset, in a compressed message",
         "sent",
-        "left out",
+        "left out; the others may come one by one",
         "Some old clients deliver them twice.",
         lambda asked, place: (
             asked.api is ApiKey.Fetch
             and asked.version < 4
-            and _is_cut(asked, place.kafka, place.ours)
+            and (_is_cut(asked, place.kafka, place.ours) or _is_cut_apart(asked, place))
         ),
     ),
     MayDiffer(
@@ -307,6 +328,17 @@ RECORDS: Final = (
             asked.api is ApiKey.Fetch
             and asked.version < 10
             and (_is_recoded(place) or place.around[0].get("error_code") == 76)
+        ),
+    ),
+    MayDiffer(
+        "Fetch 4 to 9: zstd, in a topic with `message.downconversion.enable=false`",
+        "zstd",
+        "76, UNSUPPORTED_COMPRESSION_TYPE",
+        "The client cannot read it, and the topic is not to be converted.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and 4 <= asked.version < 10
+            and (place.around[0].get("error_code"), place.around[1].get("error_code")) == (0, 76)
         ),
     ),
     MayDiffer(

@@ -74,24 +74,25 @@ class Pair:
     def __init__(self, addresses: tuple[Address, Address], user: User | None = None) -> None:
         self._addresses = addresses
         self.user = user
-        self._talks = [connected(address, user, PATIENCE) for address in addresses]
+        self.talks = [connected(address, user, PATIENCE) for address in addresses]
         self._heard: list[bytes | None] = [None, None]
         self.asked: Operation | None = None
+        self.is_held = False  # a scene compares its response, when it is due
         self._last: Operation | None = None
 
     def close(self) -> None:
-        for talk in self._talks:
+        for talk in self.talks:
             talk.socket.close()
 
     def reconnect(self) -> None:
         """Begins again, where a server has ended the connection, or the client leaves."""
         self.close()
         self.asked = None
-        self._talks = [connected(address, self.user, PATIENCE) for address in self._addresses]
+        self.talks = [connected(address, self.user, PATIENCE) for address in self._addresses]
 
     def versions(self) -> list[dict[int, range]]:
         """Those that each server offers to this client."""
-        return [_versions(talk) for talk in self._talks]
+        return [_versions(talk) for talk in self.talks]
 
     def send(self, asked: Operation, bodies: list[Any]) -> None:
         self.asked, self._heard = asked, [None, None]
@@ -107,7 +108,7 @@ class Pair:
             self._send(side, bodies[side])
 
     def _send(self, side: int, body: Message) -> None:
-        asked, talk = self.asked, self._talks[side]
+        asked, talk = self.asked, self.talks[side]
         assert asked is not None
         try:
             talk.send_frame(framed(asked.envelope, asked.api, asked.version, body))
@@ -120,14 +121,14 @@ class Pair:
         """Which servers have answered, or ended the connection, within that time."""
         until = time.monotonic() + seconds
         while waiting := [side for side in SIDES if self._heard[side] is None]:
-            sockets = [self._talks[side].socket for side in waiting]
+            sockets = [self.talks[side].socket for side in waiting]
             ready, _, _ = select.select(sockets, [], [], max(0.0, until - time.monotonic()))
             if not ready:
                 break
             for side in waiting:
-                if self._talks[side].socket in ready:
+                if self.talks[side].socket in ready:
                     try:
-                        self._heard[side] = self._talks[side].receive()
+                        self._heard[side] = self.talks[side].receive()
                     except (AssertionError, OSError):
                         self._heard[side] = b""
         return [frame is not None for frame in self._heard]
@@ -139,7 +140,7 @@ class Pair:
         self.asked = None
         if asked.is_unanswered:
             return [Message() if one else None for one in self._heard]
-        return [_read(asked, one) if one else None for one in self._heard]
+        return [read(asked, one) if one else None for one in self._heard]
 
 
 def _versions(talk: Talk) -> dict[int, range]:
@@ -151,7 +152,7 @@ def _common(theirs: range, ours: range) -> range:
     return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
 
 
-def _read(asked: Operation, response: bytes) -> Message:
+def read(asked: Operation, response: bytes) -> Message:
     try:
         return parsed(asked.api, asked.envelope.response_version(asked.version), response)
     except BadRequestError as error:
@@ -186,14 +187,14 @@ class Servers:
     def ask(self, side: int, api: ApiKey, version: int, body: Any) -> Message:
         return self._talks[side].ask(api, version, body)
 
-    def pairs(self, seed: str, block: int) -> list[Pair]:
+    def pairs(self, seed: str, block: int, count: int = PAIRS) -> list[Pair]:
         """The clients of a block. With users, the first is one that may do everything, and others
         are chosen by the seed."""
         if not self.users:
-            return [Pair(self.addresses) for _ in range(PAIRS)]
+            return [Pair(self.addresses) for _ in range(count)]
         self._create_acls(block)
         administrator, *others = self.users
-        chosen = Random(f"{seed}/users").sample(others, PAIRS - 1)
+        chosen = Random(f"{seed}/users").sample(others, count - 1)
         return [Pair(self.addresses, user) for user in (administrator, *chosen)]
 
     def _create_acls(self, block: int) -> None:
@@ -257,6 +258,12 @@ class Servers:
 
     def _has_begun(self, side: int, producer: Message) -> bool:
         return bool(self.ask(side, ApiKey.InitProducerId, 1, producer).error_code == 0)
+
+    def delete(self, topics: list[str]) -> None:
+        """Those that are there."""
+        body = Message(topic_names=topics, timeout_ms=10_000)
+        for side in SIDES:
+            self.ask(side, ApiKey.DeleteTopics, 1, body)
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Whether it holds before long."""

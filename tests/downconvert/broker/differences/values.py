@@ -11,7 +11,7 @@ from downconvert.broker.topic_settings import SETTINGS, ConfigType
 from downconvert.protocol.consumer_protocol import Subscription, write_subscription
 from downconvert.protocol.schemas import Message
 
-from .batches import Batch, Sender, records_of
+from .batches import OLDEST, Batch, Sender, records_of
 from .identities import Rendered, Token
 
 TOPICS_MAX: Final = 4  # names in a block
@@ -98,6 +98,19 @@ NO_LIMITS: Final = {  # Kafka would wait for so long, or adds them up to a negat
     *("max_wait_ms", "timeout_ms", "transaction_timeout_ms", "session_timeout_ms"),
     *("rebalance_timeout_ms", "retention_time_ms", "commit_timestamp", "session_id"),
 }
+# In blocks with large states: long names, many partitions and transactions, extreme numbers.
+NAME_MAX: Final = 249  # characters of a topic's name
+PARTITIONS: Final = 120  # of the topic with the most of them, at first
+TRANSACTIONS: Final = 150
+LARGE: Final[dict[str, tuple[Any, ...]]] = {
+    "committed_offset": (LONG_MAX, LONG_MAX - 1, 1 << 53, 0, -1),
+    "fetch_offset": (0, 0, 1, 4, LONG_MAX, LONG_MAX - 1, 1 << 32),
+    "offset": (0, 1, -1, LONG_MAX, LONG_MAX - 1, 1 << 32),
+    "timestamp": (-1, -2, -3, -4, 0, LONG_MAX, LONG_MAX - 1, 1 << 53, -5),
+    "count": (PARTITIONS + 1, PARTITIONS + 40, 60, 0, -1),
+    "num_partitions": (1, 60, PARTITIONS),
+}
+LARGE_PARTITIONS: Final = (0, 0, 0, 1, 2, 59, PARTITIONS - 1, PARTITIONS)
 METADATA: Final = write_subscription(Subscription(("none",)))
 
 
@@ -112,9 +125,10 @@ class Member:
 
 @dataclass(slots=True)
 class Known:
-    """Facts from the responses so far."""
+    """Facts from the responses so far. is_large: names and numbers are at their limits."""
 
     block: int
+    is_large: bool = False
     topic_ids: dict[str, Token] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
     producers: dict[str | None, tuple[Token, int]] = field(default_factory=dict)
@@ -127,7 +141,8 @@ class Known:
         return f"b{self.block}-none"
 
     def topics(self) -> list[str]:
-        return [f"b{self.block}-t{number}" for number in range(TOPICS_MAX)]
+        size = NAME_MAX if self.is_large else 0
+        return [f"b{self.block}-t{number}".ljust(size, "n") for number in range(TOPICS_MAX)]
 
     def note_sequences(self, body: Message) -> None:
         """The records are in the logs, so the next sequence numbers follow them."""
@@ -139,10 +154,12 @@ class Known:
                     self.sequences[at] = max(self.sequences.get(at, 0), batch.end)
 
     def groups(self) -> list[str]:
-        return [f"b{self.block}-g{number}" for number in range(3)]
+        names = [f"b{self.block}-g{number}" for number in range(3)]
+        return [*names[:2], names[2].ljust(5_000, "n")] if self.is_large else names
 
     def transactional_ids(self) -> list[str]:
-        return [f"b{self.block}-x{number}" for number in range(2)]
+        count = TRANSACTIONS if self.is_large else 2
+        return [f"b{self.block}-x{number}" for number in range(count)]
 
 
 class Focus:
@@ -177,6 +194,8 @@ class Focus:
             odd = self._odd(name, kind)
             if odd is not None:
                 return odd
+        if self.known.is_large and name in LARGE:
+            return random.choice(LARGE[name])
         if name in FIXED:
             return random.choice(FIXED[name])
         match name.removeprefix("v3_and_below_"):
@@ -202,7 +221,7 @@ class Focus:
             case "producer_epoch":
                 return self.producer[1]
             case "partition" | "partition_index" | "index" | "partitions" | "partition_indexes":
-                return random.choice((0, 0, 0, 1, 2))
+                return random.choice(LARGE_PARTITIONS if self.known.is_large else (0, 0, 0, 1, 2))
             case "session_id":
                 return self.known.session[0]
             case "session_epoch":
@@ -273,5 +292,6 @@ class Focus:
         token, epoch = self.producer
         sequence = self.known.sequences.get((token, epoch, self.topic), 0)
         in_transaction = self.transactional_id is not None
-        sender = Sender(self.producer, in_transaction, self.topic, sequence)
+        ages = OLDEST if self.known.is_large else ()
+        sender = Sender(self.producer, in_transaction, self.topic, sequence, ages)
         return records_of(self.random, sender, version)

@@ -2,11 +2,12 @@
 
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from bench.servers.gateway_memory import gateway
-from bench.servers.processes import settled
+from bench.servers.processes import PATIENCE, Serving, settled
 from downconvert.serving.freed_memory import PEAK_MIN, FreedMemory
 from records.units import MiB
 from tests.waiting import wait_for
@@ -45,27 +46,30 @@ def test_memory_is_returned_once_half_of_the_connections_have_ended(
     assert len(done) == returns
 
 
-def come(address: tuple[str, int], count: int) -> list[socket.socket]:
-    """Clients that connect and send a byte each."""
-    clients = [socket.create_connection(address) for _ in range(count)]
+def open_files(serving: Serving) -> int:
+    """Asked of the system, because a page of the gateway would take memory amid the storm."""
+    return len(list(Path(f"/proc/{serving.pid}/fd").iterdir()))
+
+
+def come(serving: Serving, count: int) -> list[socket.socket]:
+    """Clients that connect and send a byte each. All of them have been accepted, which takes a
+    busy machine a while."""
+    before = open_files(serving)
+    clients = [socket.create_connection(serving.address) for _ in range(count)]
     for client in clients:
         client.sendall(b"\0")
+    wait_for(lambda: open_files(serving) >= before + count, PATIENCE, pause=0.05)
     return clients
 
 
 def test_a_gateway_gives_memory_back_after_a_storm() -> None:
     with gateway(MiB) as serving:
-        for client in come(serving.address, FIRST):  # what the first clients need stays
+        for client in come(serving, FIRST):  # what the first clients need stays
             client.close()
+        wait_for(lambda: open_files(serving) < FIRST)
         idle = settled(lambda: serving.memory)
-        clients = come(serving.address, STORM)
+        clients = come(serving, STORM)
         most = settled(lambda: serving.memory)
         for client in clients:
             client.close()
-
-        def has_given_back() -> bool:
-            nonlocal most  # on a busy machine, connections may be accepted late
-            most = max(most, serving.memory)
-            return serving.memory - idle <= KEPT_MAX * (most - idle)
-
-        wait_for(has_given_back)
+        wait_for(lambda: serving.memory - idle <= KEPT_MAX * (most - idle), PATIENCE)

@@ -48,8 +48,8 @@ def test_every_consumer_reads_every_response() -> None:
 
 
 def test_slow_consumers_do_not_delay_others_and_stop_with_them() -> None:
-    tally, reading = face_to_face(2, 2, rate=100_000)
-    assert reading.seconds < 2  # one of the responses alone takes a slow one four seconds
+    tally, reading = face_to_face(2, 2, rate=10_000)
+    assert reading.seconds < 20  # one of the responses alone takes a slow one 40 seconds
     assert 10 <= reading.responses < 20
     assert reading.wrong == 0
     assert len(reading.latencies) == 10  # those of slow ones say nothing about the sender
@@ -79,7 +79,7 @@ def test_a_slow_consumer_keeps_its_rate() -> None:
     thread.join(20)
     assert reading.wrong == 0
     assert reading.responses == count + 1
-    assert len(whole) * (count - 1) / rate <= reading.seconds < 5  # no pause before the first
+    assert len(whole) * (count - 1) / rate <= reading.seconds < 20  # no pause before the first
 
 
 def test_a_response_begins_in_the_turn_of_its_request() -> None:

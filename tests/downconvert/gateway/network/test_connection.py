@@ -108,7 +108,7 @@ def test_every_request_and_byte_is_counted_however_it_is_handled(
     assert (served.received, served.sent) == (received, client.received)
     counts = {api: sum(one.counts) for api, one in served.latencies.items()}
     assert counts == {"Metadata": 3, "Heartbeat": 3, "Fetch": 8, "Produce": 2}
-    assert all(0 < one.seconds < 10 for one in served.latencies.values())
+    assert all(0 < one.seconds < 60 for one in served.latencies.values())
 
 
 def test_a_place_is_free_once_the_end_of_its_connection_is_logged_and_counted(

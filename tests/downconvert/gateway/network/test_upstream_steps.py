@@ -220,7 +220,7 @@ def test_a_large_response_is_read_in_a_thread(count: int) -> None:
         assert stream.drained == 2
         ((name, seconds, api), _) = times
         assert (name, api) == (str(BROKER), "Fetch")
-        assert 0 <= seconds < 1
+        assert 0 <= seconds < 60
         no_response = Ask(ApiKey.Produce, 9, Message(acks=0, timeout_ms=5, topic_data=[]))
         await one.ask(no_response)
         assert stream.sent.count(b"\0\0\0\3") == 1  # its number is the third

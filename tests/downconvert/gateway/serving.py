@@ -24,7 +24,7 @@ from tests.ports import LOOPBACK, free_ports
 from .cluster import modern
 
 LENGTH: Final = Struct(">i")
-TIMEOUT: Final = 30.0  # seconds, on a machine that does other things
+TIMEOUT: Final = 60.0  # seconds, on a machine that does other things
 
 
 @contextmanager

@@ -80,8 +80,7 @@ def test_acks_all_is_answered_at_once_without_followers(broker: Broker) -> None:
 def test_deleting_a_topic_answers_its_waiting_produces(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    partition = broker.topics.partition("t", 0)
-    monkeypatch.setattr(type(partition), "high_watermark", property(lambda _: 0))
+    Followers(broker, monkeypatch)
     body = request(broker, batch(), acks=-1, timeout_ms=5000)
     exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
     assert not exchange.is_done
@@ -134,11 +133,13 @@ def test_records_that_a_later_leader_may_have_cut_off_are_not_acknowledged(
 
 
 class Followers:
-    """A high watermark that is moved by hand."""
+    """Another replica. The high watermark is moved by hand."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at = 0
         partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        monkeypatch.setattr(partition, "replicas", (0, 1))
         monkeypatch.setattr(type(partition), "high_watermark", property(lambda _: self.at))
 
 

@@ -133,7 +133,8 @@ def test_records_are_recompressed_in_threads_without_other_clients(
         threads.append(threading.current_thread().name)
         return prepare_ordinary(*args, **more)
 
-    monkeypatch.setattr("downconvert.broker.handlers.produce.prepare_ordinary", prepared)
+    for module in ("produce", "fast_produce"):
+        monkeypatch.setattr(f"downconvert.broker.handlers.{module}.prepare_ordinary", prepared)
     with writable_broker(tmp_path, TOPIC) as broker:
         broker.topics.configure(TOPIC, own)
         magic = V2 if version > 2 else V1
@@ -144,7 +145,8 @@ def test_records_are_recompressed_in_threads_without_other_clients(
                 body = Message(acks=1, timeout_ms=1000, topic_data=topics)
                 (topic,) = talk.ask(ApiKey.Produce, version, body).responses
                 assert topic.partition_responses[0].error_code == 0
-    assert [name.partition("-")[0] for name in threads] == [thread] * 2
+    assert len(threads) >= 2
+    assert {name.partition("-")[0] for name in threads} == {thread}
 
 
 def test_a_client_that_needs_another_codec_moves_to_where_nobody_waits(

@@ -59,23 +59,24 @@ def read(version: int) -> Read:
 
 
 @cache
-def respond(version: int) -> Respond:
+def respond(version: int, level: int) -> Respond:
+    """`level`: of isolation. Without an aborted transaction, their array is null, or empty."""
     fields = (*TOPIC, "partition_index", *OFFSETS, "records")
-    fixed = {"responses": 1, "partitions": 1, "aborted_transactions": None}
+    aborted = 0 if level == READ_COMMITTED else None
+    fixed = {"responses": 1, "partitions": 1, "aborted_transactions": aborted}
     return writer("FetchResponse", version, fields, fixed)
 
 
 def answer(broker: BrokerState, exchange: Exchange, values: tuple[Any, ...], now: float) -> bool:
     """Sends the records, or waits for some. See `FastPath.answer`."""
-    found = _at_once(broker, exchange, values, now)
-    if found is not None:
-        exchange.finish(respond(exchange.request.version)(exchange.correlation_id, *found))
-        return True
     wait_ms, min_bytes, limit, level, name, topic_id, index, epoch, offset, *rest = values
     last_epoch, start, max_bytes = rest
     if level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return False
-    version = exchange.request.version
+    version, found = exchange.request.version, _at_once(broker, exchange, values, now)
+    if found is not None:
+        exchange.finish(respond(version, level)(exchange.correlation_id, *found))
+        return True
     topic = name if version < TOPIC_IDS_SINCE else topic_id
     epochs = max(epoch, NO_EPOCH), max(last_epoch, NO_EPOCH)
     context = Sessionless([Asked(topic, index, offset, max(max_bytes, 0), *epochs, start)])
@@ -90,9 +91,7 @@ def _at_once(
     """The values of a response. None: there is none yet, or it is not a simple one."""
     wait_ms, min_bytes, limit, level, name, topic_id, index, epoch, offset, last_epoch, *_ = values
     version, access = exchange.request.version, exchange.client.access
-    if level != READ_UNCOMMITTED or last_epoch > NO_EPOCH:
-        return None
-    if access is not None and access.has_rates:
+    if last_epoch > NO_EPOCH or (access is not None and access.has_rates):
         return None
     is_old, by_name = version < AS_ON_DISK_SINCE, version < TOPIC_IDS_SINCE
     max_bytes = min(max(values[-1], 0), limit)
@@ -105,10 +104,11 @@ def _at_once(
     try:
         partition.check(epoch, leader=version < FOLLOWERS_SERVE_SINCE)
         start, end, stable = partition.offsets(offset, now, stable=not is_old)
-        if offset >= end:
+        up_to = stable if level == READ_COMMITTED else end
+        if offset >= up_to:
             return None
         max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
-        records = partition.read(offset, max_bytes, end)
+        records = partition.read(offset, max_bytes, up_to)
         if records.size < min_bytes and wait_ms > 0:
             return None
         if is_old:
@@ -116,7 +116,8 @@ def _at_once(
         else:
             first = records.first
             is_visible = first is not None and has_visible_record(first, offset)
-            send = ZeroCopySend(records) if is_visible else None
+            has_aborted = level == READ_COMMITTED and partition.aborted(offset, records)
+            send = ZeroCopySend(records) if is_visible and not has_aborted else None
     except Exception:
         return None  # `Fetch` finds the same error, and answers it
     return None if send is None else (name, topic_id, index, end, stable, start, send)

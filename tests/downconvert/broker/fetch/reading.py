@@ -1,5 +1,6 @@
 """Reads a partition for old clients, as a fetch does."""
 
+from random import Random
 from struct import Struct
 
 import pytest
@@ -10,12 +11,12 @@ from downconvert.broker.fetch.contribution import Contribution, ReadLimits
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.reading_converted import Reader, read_converted
 from downconvert.broker.partition import Partition
+from downconvert.serving.appending import prepare
 from downconvert.serving.planning_slots import PlanningSlots
-from records import (
-    build_marker,
-)
+from records import build_marker
 from records.batches.compressed import Decompressed
 from records.batches.control import ControlRecordType
+from tests.downconvert.broker.producing import NOW_MS, batch
 
 OFFSET = Struct(">q")
 MARKER = build_marker(ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=1)
@@ -29,6 +30,19 @@ def markers(count: int, start: int = 0) -> bytes:
 
 def of(broker: Broker, topic: str = "events") -> Partition:
     return broker.topics[topic].partitions[0]
+
+
+def transaction(broker: Broker, random: Random, *, ends: bool = True) -> None:
+    """Appends a transaction of two records. If it ends, it is committed or aborted."""
+    producer = random.randrange(10**6)
+    producing = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
+    data = batch(2, transactional=True, **producing)
+    prepared = prepare(memoryview(data), broker.topics["events"].append_config, NOW_MS)
+    assert prepared is not None
+    of(broker).append(prepared, 0.0, NOW_MS, lambda _: None)
+    if ends:
+        kind = random.choice((ControlRecordType.COMMIT, ControlRecordType.ABORT))
+        of(broker).append_marker(kind, (producer, 0), 0, 0.0, NOW_MS)
 
 
 def converted(

@@ -20,10 +20,9 @@ from downconvert.protocol.plain_values import Respond
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogConfig
 from records import Codec
-from records.units import KiB
 from tests.damage import damaged, mutated
 from tests.downconvert.broker.asking import begin, frame, sent, someone
-from tests.downconvert.broker.fetch.reading import markers, of
+from tests.downconvert.broker.fetch.reading import markers, of, transaction
 from tests.downconvert.broker.fetching import broker_of, fetched, records_of, request, whole_records
 from tests.downconvert.broker.producing import batch as produced
 from tests.downconvert.broker.producing import produce
@@ -126,9 +125,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each request that took the fast path was answered at once."""
     respond, found = fast_fetch.respond, list[bool]()
 
-    def noted(version: int) -> Respond:
+    def noted(version: int, level: int) -> Respond:
         found.append(True)
-        return respond(version)
+        return respond(version, level)
 
     class Noted(Fetch):
         def __init__(self, *arguments: Any) -> None:
@@ -173,9 +172,26 @@ def change(random: Random, broker: Broker) -> None:
             broker.topics.configure("events", random.choice((enabled, {"compression.type": "lz4"})))
         case 4:
             broker.topics.delete("events")
+        case 5 | 6 | 7 | 8 | 9:
+            transaction(broker, random, ends=random.random() < 0.9)
         case number if number > 30:
             codec = random.choice((Codec.NONE, Codec.LZ4, Codec.ZSTD))
             produce(broker, 7, produced(random.choice((1, 2, 20)), codec=codec), topic="events")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_committed_records_are_sent_at_once_unless_some_are_aborted(
+    tmp_path: Path, seed: int, at_once: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        transaction(broker, Random(seed))
+        fields = {"session_epoch": -1, "isolation_level": 1, "max_wait_ms": 100, "min_bytes": 1}
+        body = request(broker, {"events": 0}, **fields)
+        data = frame(ApiKey.Fetch, 12, body)
+        both = responses(broker, data, someone(), monkeypatch)
+        assert both[0] == both[1]
+        aborted = of(broker).log.aborted(0, 3)
+    assert at_once == [not aborted]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -380,13 +396,3 @@ def test_consumers_without_a_session_take_the_fast_path(
     exchange = begin(broker, ApiKey.Fetch, 11, Message(**vars(body) | fields))
     broker.finished(exchange, 0.0)
     assert (len(at_once) == 1) is is_fast
-
-
-@pytest.mark.parametrize("size", [64 * KiB, 64 * KiB + 1])
-def test_a_request_for_much_to_convert_is_not_answered_at_once(
-    tmp_path: Path, size: int, at_once: list[bool]
-) -> None:
-    with broker_of(tmp_path, {"events": {0: [batch(0, size=70_000), batch(1)]}}) as broker:
-        look(broker)
-        fetch(broker, 3, size=size)
-    assert at_once == [False]

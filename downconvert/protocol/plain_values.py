@@ -26,7 +26,7 @@ from .source import Source
 Read: TypeAlias = Callable[[memoryview, int], tuple[Any, ...] | None]
 # Makes a response from the correlation id and the values of its fields.
 Respond: TypeAlias = Callable[..., ResponseSend]
-# Values of numbers, and numbers of elements of arrays. None: null.
+# Values of numbers, and how many elements arrays have: none or one. None: null.
 Fixed: TypeAlias = Mapping[str, int | None]
 
 FORMATS: Final = {kind: number.format[1:] for kind, number in NUMBERS.items()}

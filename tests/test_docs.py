@@ -185,3 +185,12 @@ def test_no_line_begins_with_a_number_that_would_make_it_a_list_item(path: Path)
         if found is not None:
             assert int(found[1]) in (1, last + 1), line
             last = int(found[1])
+
+
+def test_files_that_the_architecture_names_exist():
+    """A path may leave out its first folders, if the text before it names them."""
+    root = DOCS.parent
+    paths = [f"/{path.relative_to(root)}" for path in root.glob("[drst]*/**/*.py")]
+    named = set(re.findall(r"`([a-z0-9_/]+\.py)`", (DOCS / "architecture.md").read_text()))
+    assert len(named) > 50
+    assert [one for one in named if not any(path.endswith(f"/{one}") for path in paths)] == []

@@ -287,6 +287,14 @@ def test_entries_outside_their_buffer_are_refused(kernel: ModuleType, start: int
         columns.add_entries(GAPS, start, end, True, True, 100)
 
 
+@each_kernel
+def test_a_negative_limit_of_decompressed_bytes_is_refused(kernel: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        kernel.read_entries(GAPS, 0, len(GAPS), True, False, -1)
+    with pytest.raises(ValueError, match=r"\w"):
+        kernel.summarize_batch(GAPS, 0, len(GAPS), -1)
+
+
 def test_entries_are_read_up_to_one_that_is_not_whole(native: ModuleType) -> None:
     log = message(0, 3) + GAPS + message(1, 20) + GAPS[:-1]
     found, consumed = native.read_entries(b"<" + log, 1, 1 + len(log), True, False, 100)

@@ -120,6 +120,16 @@ def test_a_response_that_was_read_counts_no_longer(one: OneThread, clients: Exit
         talk.send(ApiKey.Metadata, 1, Message(topics=[]))
 
 
+def test_a_response_counts_no_longer_after_its_client_has_read_nothing_for_too_long(
+    one: OneThread, clients: ExitStack
+) -> None:
+    stuck(one, clients)
+    assert one.unread.free < LIMIT
+    one.advance(one.limits.idle + 1)
+    wait_for(lambda: len(one.places) == 0)
+    assert one.unread.free == LIMIT
+
+
 def large(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.reply_encoded(bytes(LARGE))
 

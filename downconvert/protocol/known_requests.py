@@ -58,7 +58,10 @@ class KnownRequests:
         return key, self._known.get(key)
 
     def keep(self, key: bytes, request: Request) -> None:
-        """Remembers a request. It must not refer to a buffer that is reused."""
+        """Remembers a request, unless it belongs to a fetch session: each of these has another
+        epoch. It must not refer to a buffer that is reused."""
+        if request.api is ApiKey.Fetch and request.body.session_id:
+            return
         if len(self._known) >= COUNT_MAX:
             self._known = {}
         self._known[key] = request

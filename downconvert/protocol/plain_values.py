@@ -211,10 +211,11 @@ class _Writing(_Lines):
         layout, numbers = self.take()
         if numbers:
             packed = f"{self.code.constant(layout.pack)}({numbers})"
-            is_first, self.out = not self.out, self.out or self.code.variable()
-            self.code.line(
-                f"{self.out} = bytearray({packed})" if is_first else f"{self.out} += {packed}"
-            )
+            if self.out:
+                self.code.line(f"{self.out} += {packed}")
+            else:
+                self.out = self.code.variable()
+                self.code.line(f"{self.out} = bytearray({packed})")
 
     def structure(self, fields: tuple[Field, ...], values: Mapping[str, str]) -> None:
         """Writes a structure. `values`: the expressions of its chosen fields."""

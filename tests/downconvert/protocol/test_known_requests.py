@@ -76,6 +76,17 @@ def test_fetches_of_several_partitions_are_known_by_all_their_offsets() -> None:
     assert found(known, fetch(4, 6, 3, 4)) is None
 
 
+@pytest.mark.parametrize("version", [7, 12])
+def test_fetches_in_a_session_are_not_kept(version: int) -> None:
+    known = KnownRequests()
+    for epoch in range(3):
+        body = Message(session_id=5, session_epoch=epoch, topics=[], forgotten_topics_data=[])
+        keep(known, frame(ApiKey.Fetch, version, body))
+    assert not len(known)
+    keep(known, frame(ApiKey.Fetch, version, Message(session_epoch=0, topics=[])))
+    assert len(known) == 1, "it may begin a session"
+
+
 def test_large_requests_and_those_that_are_sent_once_are_not_kept() -> None:
     large = frame(ApiKey.Heartbeat, 0, Message(**{**vars(HEARTBEAT), "member_id": "m" * 600}))
     assert len(large) > FRAME_SIZE_MAX

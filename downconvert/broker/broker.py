@@ -107,10 +107,9 @@ class Broker(BrokerState):
             return self._refuse_version(client, header, frame, now, on_done, mine)
         access = client.access
         is_limited = access is not None and (access.is_closed or access.is_read_only)
-        fast, values = api.fast_path, None  # the values of a request that takes the fast path
-        if known is not None and not is_limited:
-            request = known
-        else:
+        request, values = known, None  # or the values of a request that takes the fast path
+        fast = api.fast_path
+        if request is None or is_limited:
             if fast is not None and header.version in fast.versions and not is_limited:
                 values = fast.reader(header.version)(frame, header.size)
             if values is None:

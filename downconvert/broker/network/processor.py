@@ -138,10 +138,7 @@ class Processor:
             ):
                 thread = next(self.converting)
             if thread is not None:
-                connection.flush()
-                connection.frame = frame
-                self.served.leave(connection)
-                thread.take(connection)
+                self._move(connection, frame, thread)
                 return
         incoming = connection.incoming
         if incoming.is_begun and not incoming.memory.may_be_handled():
@@ -156,18 +153,29 @@ class Processor:
         if exchange.is_done:
             self._write(connection)
         else:
-            if not exchange.has_request:
-                incoming.release()
-            elif not incoming.memory.charge(exchange.request.elements):
-                self._broker.hurry(exchange)
-            exchange.on_done = self._on_done
-            if exchange.is_done:  # by another thread, perhaps before `on_done` was set
-                self._on_done(exchange)
-            self.now = self._clock()
-            self.served.watch(connection)
-            self.tell_timekeeper()
+            self._wait_for_response(connection, exchange)
         if connection.waits_for_more and (connection.exchange or not connection.ahead):
             connection.flush()
+
+    def _move(self, connection: Connection, frame: memoryview, thread: Taker) -> None:
+        """Gives a connection, with its request, to another thread."""
+        connection.flush()
+        connection.frame = frame
+        self.served.leave(connection)
+        thread.take(connection)
+
+    def _wait_for_response(self, connection: Connection, exchange: Exchange) -> None:
+        """The exchange is not done yet. It may no longer need its request."""
+        if not exchange.has_request:
+            connection.incoming.release()
+        elif not connection.incoming.memory.charge(exchange.request.elements):
+            self._broker.hurry(exchange)
+        exchange.on_done = self._on_done
+        if exchange.is_done:  # by another thread, perhaps before `on_done` was set
+            self._on_done(exchange)
+        self.now = self._clock()
+        self.served.watch(connection)
+        self.tell_timekeeper()
 
     def _wait_for_rest(self, connection: Connection) -> None:
         """Waits until a request is complete, or until there is memory for its rest. Its time runs

@@ -243,7 +243,7 @@ class Log:
     def upper_bound(self, records: FileRecords) -> int:
         """An offset after all records of a range that `read` returned, and close to them."""
         view = self._view
-        name = parse_file_name(Path(records.name).name)
+        name = parse_file_name(os.path.basename(records.name))  # noqa: PTH119 - many fetches do this
         segment = None if name is None else next(view.segments.starting_at(name.offset), None)
         if segment is None:
             return view.end_offset

@@ -16,7 +16,7 @@ from .kafka_server import KafkaError, running
 ROOT: Final = Path(__file__).parents[1]
 
 
-def test_a_broker_has_the_topics_that_it_is_told_to_create(tmp_path: Path) -> None:
+def test_a_broker_creates_the_requested_topics(tmp_path: Path) -> None:
     with running(log_dir=tmp_path) as kafka:
         kafka.create_topic("events", partitions=2, config={"segment.bytes": "1048576"})
         with pytest.raises(KafkaError, match="error 36"):

@@ -50,7 +50,7 @@ def test_librdkafka_logs_in_again_before_its_token_expires(served: Gateway) -> N
     assert not served.figures().ends["session_expired"]
 
 
-def test_librdkafka_is_told_that_its_token_lets_nobody_in(served: Gateway) -> None:
+def test_librdkafka_reports_that_its_token_is_refused(served: Gateway) -> None:
     now = int(time.time())
     bearer = token(now, iss="https://other.test")
     records, _, errors = produced(served, 3, (bearer, now + 600))

@@ -55,7 +55,7 @@ def test_the_gateway_takes_its_settings(config: GatewayConfig) -> None:
     assert ports["kafka"] == config.listen.port
 
 
-def test_the_ways_from_outside_lead_to_the_names_that_clients_are_told(
+def test_the_routes_from_outside_lead_to_the_names_that_clients_get(
     config: GatewayConfig,
 ) -> None:
     assert config.advertised is not None

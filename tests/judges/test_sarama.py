@@ -57,7 +57,7 @@ func TestJavaProducer(t *testing.T) {
 """
 
 
-def test_the_broker_that_is_judged_stands_for_five_and_their_proxies() -> None:
+def test_the_judged_broker_takes_the_place_of_five_and_their_proxies() -> None:
     assert pointed("functional_test.go", SET_UP) == AFTER
     with pytest.raises(ValueError, match=r"functional_test\.go has no .*resetProxies"):
         pointed("functional_test.go", SET_UP.partition("func resetProxies")[0])

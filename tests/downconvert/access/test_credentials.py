@@ -202,6 +202,6 @@ def test_a_challenge_is_sent_once_and_the_next_token_is_refused_with_its_reason(
         assert (raised.value.why, raised.value.challenge) == ("for the log", None)
 
 
-def test_the_log_says_what_the_client_is_told_unless_it_has_words_of_its_own() -> None:
+def test_the_log_has_the_clients_error_unless_it_has_words_of_its_own() -> None:
     assert AuthenticationError("words").why == "words"
     assert AuthenticationError("words", why="others").why == "others"

@@ -336,7 +336,7 @@ def test_a_file_that_is_not_utf_8_or_not_toml_is_named_with_its_line(
     assert load(path) == {"topics": "ä"}
 
 
-def test_an_unknown_name_is_told_with_the_one_that_is_meant() -> None:
+def test_an_unknown_name_is_reported_with_the_one_that_is_meant() -> None:
     known = frozenset({"topics", "groups"})
     check_known("a setting", {"topics": 1}, known)
     with pytest.raises(ConfigError, match=r"^'grops' is not a setting; is groups meant\?$"):

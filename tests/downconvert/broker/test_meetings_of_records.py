@@ -155,7 +155,7 @@ def test_a_transaction_ends_though_its_topic_was_made_anew(tmp_path: Path) -> No
         assert [one.offset for one in read(MemoryRecords(bytes(found.records)))] == [0]
 
 
-def test_what_is_left_of_an_aborted_transaction_is_marked_as_aborted(tmp_path: Path) -> None:
+def test_the_rest_of_an_aborted_transaction_is_marked_as_aborted(tmp_path: Path) -> None:
     """The same holds if its first records were deleted."""
     with serving(tmp_path) as (_, server), Talk(server.address) as talk:
         who = begin_transaction(talk, 4)

@@ -189,7 +189,9 @@ def test_a_cluster_that_is_gone_does_not_stop_the_other(tmp_path: Path) -> None:
         assert served.produce("east") == 0
 
 
-def test_a_reload_is_told_and_applied_by_cluster(brokers: tuple[int, ...], tmp_path: Path) -> None:
+def test_a_reload_is_reported_and_applied_by_cluster(
+    brokers: tuple[int, ...], tmp_path: Path
+) -> None:
     with serving(tmp_path, brokers) as served:
         for _ in NAMES:
             served.line()
@@ -263,7 +265,7 @@ def test_a_wrong_line_of_a_section_is_shown(
     assert one_line(ran.err).endswith(message)
 
 
-def test_a_port_in_use_is_told_with_its_cluster(command: Command, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_its_cluster(command: Command, tmp_path: Path) -> None:
     east, west = free_ports(2)
     file = tmp_path / "gateway.toml"
     file.write_text(

@@ -52,7 +52,7 @@ def test_the_audit_is_kept_in_its_file_until_the_end(tmp_path: Path) -> None:
     assert handlers() == before
 
 
-def test_an_audit_that_cannot_be_kept_is_told_in_words(tmp_path: Path) -> None:
+def test_an_audit_that_cannot_be_kept_is_reported_in_words(tmp_path: Path) -> None:
     before, path = handlers(), tmp_path / "no" / "audit"
     with pytest.raises(CommandError) as raised:
         logs(path, as_json=False, level=logging.INFO)

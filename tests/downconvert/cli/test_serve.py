@@ -378,7 +378,7 @@ def test_a_check_says_whether_anything_is_written(
     assert re.findall(r"^writable +(.*)$", ran.out, re.MULTILINE) == [words]
 
 
-def test_a_directory_of_segments_is_told_from_a_log_directory(tmp_path: Path) -> None:
+def test_a_directory_of_segments_is_distinguished_from_a_log_directory(tmp_path: Path) -> None:
     logs.segment(tmp_path, 0, logs.batch(0))
     with served(tmp_path, json_line=False) as (process, _):
         _, errors = stopped(process)

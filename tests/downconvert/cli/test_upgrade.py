@@ -82,7 +82,7 @@ def test_damage_is_one_line(log_dir: Path, tmp_path: Path, command: Command) -> 
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_what_an_upgrade_left_incomplete_is_named(
+def test_an_incomplete_upgrade_is_named(
     log_dir: Path, tmp_path: Path, command: Command, *, in_place: bool
 ) -> None:
     """It stops the next upgrade, and looks like a result."""

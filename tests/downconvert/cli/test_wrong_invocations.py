@@ -98,7 +98,9 @@ def test_a_history_that_could_never_be_written_is_an_error_at_the_start(command:
     assert one_line(ran.err) == "downconvert: empty: is a directory, not a file"
 
 
-def test_a_file_that_no_gateway_has_written_is_told_to_doctor(here: Path, command: Command) -> None:
+def test_a_file_that_no_gateway_has_written_is_reported_to_doctor(
+    here: Path, command: Command
+) -> None:
     (here / "rows.json").write_text('[{"client_id": 1}]')
     ran = command("doctor", "rows.json")
     assert ran.code == 2

@@ -111,7 +111,7 @@ def until_failure(send: LazyDownConvertSend, random: Random) -> tuple[bytes, Rec
 
 
 @pytest.mark.parametrize("size", ["exact", "estimate"])
-def test_what_is_sent_is_what_is_converted_until_the_same_error(
+def test_a_send_and_a_conversion_agree_until_the_same_error(
     size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exact range ends before an error, an estimate fails at it. (Where a codec is refused, an

@@ -86,7 +86,7 @@ def test_only_messages_from_the_first_offset_on_are_counted(first_offset: int, s
         assert stats.records_converted == stats.batches_converted == 10 - first_offset
 
 
-def test_the_largest_buffers_are_told_whatever_came_after_them() -> None:
+def test_the_largest_buffers_are_reported_whatever_came_after_them() -> None:
     large, small = batch(0, Codec.NONE, 8000), batch(10, Codec.NONE, 1)
     sizes = []
     for data in (small, large + small, small + large):

@@ -89,7 +89,7 @@ def test_a_changed_limit_is_reported_once(name: str) -> None:
     assert name in LIMITS_OF_A_FILE
 
 
-def test_nothing_is_told_of_settings_that_are_read_again_as_they_were() -> None:
+def test_unchanged_settings_are_not_reported() -> None:
     same = replace(FORMER, limits=replace(FORMER.limits), node_ports=dict(FORMER.node_ports))
     assert changes(FORMER, same) == Changes()
     assert str(changes(FORMER, same)) == "nothing has changed"

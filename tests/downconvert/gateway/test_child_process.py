@@ -135,7 +135,7 @@ def test_an_error_of_the_parent_is_raised_with_its_number_and_whole_text(
         theirs.recv(1)
 
 
-def test_the_parent_is_told_of_a_node_that_is_gone_and_of_the_end(
+def test_the_parent_learns_of_a_node_that_is_gone_and_of_the_end(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair

@@ -123,7 +123,7 @@ def test_latencies_are_histograms_and_ends_have_reasons(
         assert ended in text
 
 
-def test_the_clusters_time_is_told_by_api(observed: tuple[Gateway, Address]) -> None:
+def test_the_clusters_time_is_reported_by_api(observed: tuple[Gateway, Address]) -> None:
     running, address = observed
     apis = ("Metadata", "Heartbeat")
     with Wire(running.address) as client:

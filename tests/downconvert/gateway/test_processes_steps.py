@@ -245,7 +245,7 @@ def test_ports_are_shared_with_other_gateways_only_if_that_is_wanted(
                 other.bind(running.address)
 
 
-def test_a_port_that_cannot_be_opened_is_told_to_the_child(children: Children) -> None:
+def test_a_port_that_cannot_be_opened_is_reported_to_the_child(children: Children) -> None:
     with Processes(CONFIG, 2) as running:
         one = children.started[0].listeners
         with pytest.raises(OSError, match="in use"):

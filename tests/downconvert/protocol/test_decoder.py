@@ -101,7 +101,7 @@ def test_a_request_has_so_many_tagged_fields_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["RequestHeader", "ConsumerProtocolSubscription"])
-def test_what_clients_send_beside_requests_has_so_many_elements_too(name: str) -> None:
+def test_the_limit_of_elements_also_holds_for_bytes_beside_requests(name: str) -> None:
     """A header is read before the request, and subscriptions when a group is described."""
     version, head = (2, bytes(8) + b"\xff\xff") if name == "RequestHeader" else (0, b"")
     if head:  # tags rise, and have no bytes

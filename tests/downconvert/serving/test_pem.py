@@ -91,7 +91,7 @@ def test_a_key_of_another_certificate_is_named(pair: tuple[Path, Path], tmp_path
     assert refusal(certificate, other) == message
 
 
-def test_a_missing_key_is_told_where_it_was_looked_for(pair: tuple[Path, Path]) -> None:
+def test_the_error_of_a_missing_key_says_where_it_was_looked_for(pair: tuple[Path, Path]) -> None:
     certificate, _ = pair
     alone = f"--tls-cert {certificate}: it has a certificate, and no private key"
     assert refusal(certificate, None) == f"{alone}; give the key's file, too"

@@ -42,7 +42,7 @@ def test_the_time_of_all_threads_counts() -> None:
     assert cpu_seconds() >= before
 
 
-def test_the_memory_is_told_while_no_more_file_can_be_opened() -> None:
+def test_the_memory_is_reported_while_no_more_file_can_be_opened() -> None:
     """Clients may have taken all. A server that tells its figures must not end for that."""
     before = resident_bytes()
     with no_more_files():

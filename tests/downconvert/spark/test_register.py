@@ -60,7 +60,7 @@ def test_tasks_on_this_machine_run_in_the_drivers_python_unless_another_is_named
 
 
 @pytest.mark.parametrize("master", [None, "local[2]"])
-def test_a_session_is_told_of_the_format(master: str | None, listened: list[bool]) -> None:
+def test_a_session_knows_the_format(master: str | None, listened: list[bool]) -> None:
     found = session(master)
     register(found)
     assert found.sources == [SegmentSource]

@@ -115,7 +115,7 @@ def test_damage_is_a_row_or_the_end(spark: SparkSession, tmp_path: Path) -> None
         source(spark, tmp_path, verifyCrc="true").count()
 
 
-def test_wrong_options_are_told_when_the_query_is_made(spark: SparkSession, logs: Path) -> None:
+def test_wrong_options_are_reported_when_the_query_is_made(spark: SparkSession, logs: Path) -> None:
     with pytest.raises(AnalysisException, match="unknown option lvel"):
         source(spark, logs, lvel="batch")
     with pytest.raises(AnalysisException, match="nothing is not a directory"):

@@ -136,7 +136,7 @@ def test_a_follower_whose_log_diverges_is_answered_at_once_and_commits_nothing(
 
 @pytest.mark.parametrize("leader", [7, None])
 @pytest.mark.parametrize("version", [12, 16])
-def test_a_follower_that_asks_another_broker_than_the_leader_is_told_who_leads(
+def test_a_follower_that_asks_another_broker_learns_which_one_leads(
     tmp_path: Path, version: int, leader: int | None
 ) -> None:
     with replicated(tmp_path, batch(0)) as (broker, partition):
@@ -185,7 +185,7 @@ def test_an_error_is_answered_at_once(tmp_path: Path, version: int) -> None:
             assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_an_id_that_no_topic_has_is_told_from_a_missing_partition(tmp_path: Path) -> None:
+def test_an_unknown_topic_id_is_distinguished_from_a_missing_partition(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"t": {0: [batch(0)]}}) as broker:
         (one,) = found(asked(broker, 13, {"x": 0}, max_wait_ms=WAIT, min_bytes=1))
         assert one.error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -145,7 +145,7 @@ def test_a_client_that_knows_another_leader_gets_an_error(
     assert (response.current_leader.leader_epoch == 5) == (code == 74)
 
 
-def test_a_diverging_log_is_told_its_point_of_divergence(tmp_path: Path) -> None:
+def test_a_follower_with_a_diverging_log_gets_the_point_of_divergence(tmp_path: Path) -> None:
     epochs = tmp_path / "events-0" / "leader-epoch-checkpoint"
     epochs.parent.mkdir()
     epochs.write_text("0\n2\n0 0\n4 2\n")

@@ -168,7 +168,7 @@ def test_a_session_that_waits_is_woken_by_what_comes(broker: Broker, looks: list
     assert {look.removeprefix("read ") for look in looks} == {"t-3"}
 
 
-def test_a_session_that_waits_in_vain_looks_at_nothing(broker: Broker, looks: list[str]) -> None:
+def test_a_session_without_news_reads_nothing(broker: Broker, looks: list[str]) -> None:
     consumer = Consumer(broker)
     looks.clear()
     body = consumer.body({}, max_wait_ms=1000, min_bytes=1)

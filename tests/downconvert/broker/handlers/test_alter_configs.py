@@ -125,7 +125,7 @@ def test_lists_are_joined_and_parted_as_java_does_it(tmp_path: Path) -> None:
         ("x" * 249, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_a_name_that_no_topic_can_have_is_told_from_one_that_none_has(
+def test_an_invalid_topic_name_is_distinguished_from_an_unknown_one(
     tmp_path: Path, name: str, expected: ErrorCode
 ) -> None:
     with writable_broker(tmp_path, "t") as broker:

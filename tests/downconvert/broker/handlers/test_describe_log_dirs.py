@@ -45,7 +45,7 @@ def test_a_topic_without_existing_partitions_is_left_out(tmp_path: Path) -> None
             assert [one.name for one in result.topics] == expected
 
 
-def test_topics_are_told_whichever_of_all_is_asked_for(tmp_path: Path) -> None:
+def test_each_requested_topic_is_reported(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "a", "b", "c") as broker:
         for name in "abc":
             body = Message(topics=[Message(topic=name, partitions=[0])])

@@ -245,7 +245,7 @@ def test_records_in_several_segments_count_together(version: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_defect_is_told_to_who_asked_and_to_nobody_else(
+def test_a_defect_is_reported_to_the_client_that_asked_and_to_no_other(
     version: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -276,7 +276,7 @@ def test_a_negative_min_bytes_waits_without_harm(version: int, tmp_path: Path) -
         assert fetched(exchange).error_code == ErrorCode.NONE
 
 
-def test_errors_are_told_at_once(tmp_path: Path) -> None:
+def test_errors_are_reported_at_once(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:
         exchange = fetching(broker, 11, "events", 9, now=0, max_wait_ms=500, min_bytes=1)
         assert fetched(exchange).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -136,7 +136,7 @@ def test_a_protocol_without_a_name_is_answered_as_none(
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])
-def test_a_leader_that_starts_again_is_told_by_its_version_not_to_assign(
+def test_a_restarted_leader_learns_in_newer_versions_not_to_assign(
     broker: Broker, version: int
 ) -> None:
     before = response_of(join(broker, version, group_instance_id="i"))

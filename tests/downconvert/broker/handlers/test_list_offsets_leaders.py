@@ -92,7 +92,7 @@ def test_tiered_storage_has_no_offsets(tmp_path: Path, version: int, timestamp: 
         (CorruptRecordsError("bad", 7), ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_a_log_that_cannot_be_read_is_told_by_its_error(
+def test_a_log_that_cannot_be_read_is_reported_with_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: ErrorCode
 ) -> None:
     def fail(*_: object) -> None:
@@ -160,7 +160,7 @@ def test_a_follower_serves_only_debugging_consumers(tmp_path: Path) -> None:
     assert codes == [elsewhere, 0, elsewhere] * 2
 
 
-def test_consumers_are_told_no_offset_that_is_not_committed(tmp_path: Path) -> None:
+def test_consumers_get_no_offset_that_is_not_committed(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         partition = replicated(broker)
         partition.log.writer.append(batch(0, 1, 2))

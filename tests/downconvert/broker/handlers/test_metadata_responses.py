@@ -72,7 +72,7 @@ def test_each_partition_has_its_leader_and_its_replicas(tmp_path: Path, version:
         assert all(list(each.offline_replicas) == [] for each in found)
 
 
-def test_an_offline_replica_is_told_and_another_leader_still_leads(tmp_path: Path) -> None:
+def test_an_offline_replica_is_reported_and_another_leader_still_leads(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", partitions=2, node_id=NODE):
         pass
     os.mkfifo(tmp_path / "t-1" / "00000000000000000005.log")
@@ -84,7 +84,7 @@ def test_an_offline_replica_is_told_and_another_leader_still_leads(tmp_path: Pat
         assert (one.error_code, one.leader_id, list(one.offline_replicas)) == (0, OTHER, [NODE])
 
 
-def test_a_topic_is_told_with_its_id_and_whether_it_is_the_brokers_own(tmp_path: Path) -> None:
+def test_a_topic_has_its_id_and_says_whether_it_is_internal(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", OFFSETS_TOPIC) as broker:
         for version in (1, 10, 12, 13):
             found = asked(broker, version, named("t"), named(OFFSETS_TOPIC)).topics
@@ -155,7 +155,7 @@ def test_no_topic_is_made_for_a_client_that_may_not_write_to_it(
         assert list(broker.topics) == ["new-mine"]
 
 
-def test_a_topic_that_another_client_makes_meanwhile_is_told_as_made(
+def test_a_topic_that_another_client_makes_meanwhile_counts_as_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(broker: Broker, name: str, *_: object) -> None:

@@ -39,7 +39,7 @@ def found(broker: Broker, version: int, *, stable: bool = False) -> dict[str, tu
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_by_name_all_topics_are_told_and_by_id_those_that_have_one(
+def test_all_topics_are_listed_by_name_and_by_id_those_that_have_one(
     directory: Path, version: int
 ) -> None:
     with writable_broker(directory) as broker:

@@ -223,7 +223,7 @@ def test_a_request_that_hides_whether_its_client_has_gone_waits_no_longer_than_i
     assert thread.watched() == [other]
 
 
-def test_an_evicted_client_is_told_so_and_no_longer_counted(
+def test_an_evicted_client_no_longer_counts_and_the_log_says_so(
     thread: Thread, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "downconvert.broker")

@@ -216,7 +216,7 @@ def test_only_a_client_that_has_logged_in_moves_to_other_threads(tmp_path: Path)
         connection.place.release()
 
 
-def test_the_last_response_of_a_connection_is_sent_and_its_end_is_told_once(
+def test_the_last_response_of_a_connection_is_sent_and_its_end_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "downconvert.broker")

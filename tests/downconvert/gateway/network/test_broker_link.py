@@ -83,7 +83,7 @@ def test_a_broker_is_reached_once_with_the_credentials_of_the_client() -> None:
     assert world.ends == 1
 
 
-def test_a_broker_that_serves_other_versions_than_the_client_was_told_is_not_used() -> None:
+def test_a_broker_with_other_versions_than_the_client_got_is_not_used() -> None:
     world = World(recent=VERSIONS, served=OTHERS)
 
     async def use() -> None:

@@ -83,7 +83,7 @@ def test_a_name_is_reached_at_its_own_broker(
     assert asked == [0, -1]
 
 
-def test_a_name_of_no_broker_is_told_by_an_alert_and_logged(
+def test_a_name_of_no_broker_gets_an_alert_and_is_logged(
     served: Gateway, certificate: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     served.config = replace(served.config, server_names=("kafka.example.org",))

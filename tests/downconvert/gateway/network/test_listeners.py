@@ -106,7 +106,7 @@ def test_the_port_of_a_node_that_is_gone_is_opened_again_when_it_comes_back() ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the host has one loopback address")
-def test_a_host_one_of_whose_addresses_is_taken_leaves_the_others_free(
+def test_a_host_with_one_address_in_use_leaves_its_others_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same holds while the error is kept, like that of a start."""

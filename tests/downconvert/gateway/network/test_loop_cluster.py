@@ -178,7 +178,7 @@ def test_a_clients_connection_counts_for_its_limit_until_it_ends() -> None:
 
 
 @pytest.mark.parametrize("are_same", [True, False])
-def test_versions_that_another_connection_was_told_must_be_those_of_the_broker(
+def test_versions_that_another_connection_got_must_be_those_of_the_broker(
     monkeypatch: pytest.MonkeyPatch, are_same: bool
 ) -> None:
     """A client got the first ones. Its requests would be translated by them."""

@@ -137,7 +137,7 @@ def test_a_response_without_that_place_is_forwarded_as_it_is(data: bytes) -> Non
     assert (found, left) == (data, b"next")
 
 
-def test_a_response_that_ends_with_its_throttle_time_is_told_it() -> None:
+def test_a_response_that_ends_with_its_throttle_time_gets_it() -> None:
     found, left, _ = forward(framed(9, bytes(4)) + b"next", 2.5, ThrottleField(4))
     assert (found, left) == (framed(9, (2500).to_bytes(4)), b"next")
 

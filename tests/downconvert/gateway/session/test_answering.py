@@ -56,7 +56,7 @@ def test_an_unknown_version_is_answered_in_the_first_with_the_offered_ones() -> 
 
 
 @pytest.mark.parametrize("version", range(schema("ApiVersionsRequest").newest + 1))
-def test_a_client_over_its_limit_is_told_so_in_each_version_that_has_a_word_for_it(
+def test_a_client_over_its_limit_gets_an_error_in_each_version_that_has_one(
     version: int,
 ) -> None:
     asked = header(ApiKey.ApiVersions, version, Message(client_software_name="a"))

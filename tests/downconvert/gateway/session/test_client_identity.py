@@ -101,7 +101,7 @@ def test_each_request_is_charged_to_the_rates_of_its_kind(
 
 
 @pytest.mark.parametrize("version", [0, 1, 11, 12])
-def test_a_throttle_time_is_told_where_kafkas_responses_have_its_field(version: int) -> None:
+def test_a_throttle_time_is_where_kafkas_responses_have_its_field(version: int) -> None:
     rates = {"consumer_byte_rate": 5.0, "producer_byte_rate": 6.0}
     limited, free = identity(shared_of(**rates)), identity(shared_of())
     for api in (ApiKey.Fetch, ApiKey.Produce):

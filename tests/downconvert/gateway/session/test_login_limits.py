@@ -96,7 +96,9 @@ def test_a_client_that_has_logged_in_stays_if_it_sends_another_token(through: Th
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_token_without_a_handshake_is_told_why_and_ends(through: Through, version: int) -> None:
+def test_a_token_without_a_handshake_gets_an_error_and_ends_the_connection(
+    through: Through, version: int
+) -> None:
     body = Message(auth_bytes=b"\0ann\0secret")
     reply = through.reply(frame(ApiKey.SaslAuthenticate, version, body))
     assert isinstance(reply, Response)

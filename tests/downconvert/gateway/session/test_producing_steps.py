@@ -151,7 +151,7 @@ def test_only_messages_that_no_cluster_takes_are_refused_for_their_size(
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_a_producer_that_expects_nothing_is_told_of_refusals_only_by_the_end(
+def test_a_producer_without_acks_learns_of_refusals_only_by_the_end(
     is_refused: bool,
 ) -> None:
     second = BROKEN if is_refused else message_set(0, b"b")
@@ -168,7 +168,7 @@ def test_a_refused_producer_that_expects_a_response_gets_one() -> None:
     assert found is not None
 
 
-def test_the_producer_is_told_how_long_the_cluster_throttles_it() -> None:
+def test_the_producer_gets_the_clusters_throttle_time() -> None:
     found, _ = run(body(("t", 0, message_set(0, b"a"))), response(("t", 0, 0), throttle=77))
     assert found.throttle_time_ms == 77
 

@@ -83,7 +83,7 @@ def test_partitions_that_got_nothing_beside_others_are_asked_for_alone() -> None
     assert named == [[0, 1], [0], [1]]
 
 
-def test_the_longest_throttle_time_of_several_responses_is_told() -> None:
+def test_the_longest_throttle_time_of_several_responses_counts() -> None:
     cut = batch(0)[:-1]
     response, _ = old_fetch(
         fetch_body(0, 0),
@@ -129,7 +129,7 @@ def test_an_error_behind_records_is_left_to_the_next_fetch() -> None:
     assert (one.error_code, offsets_of(response), len(asked)) == (0, [0], 2)
 
 
-def test_a_response_that_fails_as_a_whole_is_told_of_each_partition_without_records() -> None:
+def test_a_failed_response_gives_its_error_to_each_partition_without_records() -> None:
     """The same holds for partitions that had records before: their next fetch gets the error."""
     failed = Message(error_code=-1, throttle_time_ms=0, session_id=0, responses=[])
     response, _ = old_fetch(fetch_body(0, 0), failed)

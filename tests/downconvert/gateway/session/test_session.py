@@ -36,7 +36,7 @@ def limited(broker: Broker, **access: object) -> Through:
     return Through(broker, replace(CONFIG, access=Access(**access)))  # type: ignore[arg-type]
 
 
-def test_a_client_that_asks_is_told_of_all_that_is_translated(through: Through) -> None:
+def test_a_client_that_asks_for_versions_gets_all_that_are_translated(through: Through) -> None:
     response = through.ask(ApiKey.ApiVersions, 0, Message())
     offered = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     assert {offered[api][0] for api in FLOORS} == {0}
@@ -245,7 +245,7 @@ def test_a_cluster_that_tells_no_names_of_topics_gets_no_request_by_their_ids(
 
 
 @pytest.mark.parametrize("version", [1, 3, 9])
-def test_a_produce_without_a_response_of_which_a_part_is_not_allowed_ends_the_connection(
+def test_a_partly_denied_produce_without_a_response_ends_the_connection(
     broker: Broker, version: int
 ) -> None:
     """The allowed part is sent to the cluster before."""

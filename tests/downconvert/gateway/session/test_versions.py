@@ -76,7 +76,7 @@ def test_versions_that_are_understood_are_offered(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", PASSED)
-def test_what_is_forwarded_unread_is_offered_up_to_the_newest_version_that_was_reviewed(
+def test_requests_forwarded_unread_are_offered_up_to_the_newest_reviewed_version(
     key: int,
 ) -> None:
     for newest in (NEWEST_PASSED[key], NEWEST_PASSED[key] + 1, 99):

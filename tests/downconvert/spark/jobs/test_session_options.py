@@ -102,7 +102,7 @@ def test_a_session_ends_with_the_block_unless_it_was_there_before(made: Spark, f
         ("yarn", None, None, ("master", "yarn")),
     ],
 )
-def test_what_the_caller_names_comes_before_the_environment(
+def test_the_callers_settings_override_the_environment(
     made: Spark,
     monkeypatch: pytest.MonkeyPatch,
     master: str | None,

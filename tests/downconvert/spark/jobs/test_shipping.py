@@ -22,7 +22,7 @@ def test_the_archive_holds_every_module_and_the_kernel(tmp_path: Path) -> None:
     assert not any("__pycache__" in name for name in names)
 
 
-def test_a_folder_of_somebody_else_is_not_shipped(
+def test_a_folder_of_another_package_is_not_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "storage").mkdir()

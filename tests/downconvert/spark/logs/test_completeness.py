@@ -60,9 +60,7 @@ def test_a_rolled_segment_that_was_not_copied_to_its_end_is_an_error(
 
 
 @pytest.mark.parametrize("is_indexed", [False, True])
-def test_a_rolled_segment_of_which_nothing_was_copied_is_an_error(
-    tmp_path: Path, is_indexed: bool
-) -> None:
+def test_a_rolled_segment_that_was_not_copied_is_an_error(tmp_path: Path, is_indexed: bool) -> None:
     rolled(tmp_path, 0, is_indexed=is_indexed)
     with pytest.raises(MissingOffsetsError, match="a-0: offsets 0 up to 100 are missing"):
         rows(tmp_path)

@@ -227,7 +227,7 @@ def test_copies_of_one_size_whose_ends_differ_are_compared_by_their_epochs(
     assert log.directory.endswith("b2/a-0")
 
 
-def test_partitions_of_a_topic_that_was_created_anew_meanwhile_are_told_apart(
+def test_partitions_of_a_topic_that_was_created_anew_are_distinguished(
     tmp_path: Path,
 ) -> None:
     """One broker still has the former topic's partition. All copies end alike."""

@@ -192,7 +192,7 @@ def test_offsets_in_overlapping_segments_are_read_once(
     assert found == list(range(9))
 
 
-def test_checkpoints_of_which_one_could_not_be_copied_are_copied_again(
+def test_checkpoints_are_copied_again_if_one_could_not_be_copied(
     logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not taken for a broker without a high watermark."""

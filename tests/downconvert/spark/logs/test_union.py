@@ -162,7 +162,7 @@ def test_records_after_a_stale_copy_begin_where_it_was_truncated(
 
 @pytest.mark.filterwarnings("ignore:copies of a-0 differ")
 @pytest.mark.parametrize("tail", [b"", bytes(4096), b"\1" * 100], ids=["whole", "zeros", "noise"])
-def test_what_follows_truncated_records_hides_no_records_of_another_copy(
+def test_records_after_truncated_ones_hide_none_of_another_copy(
     tmp_path: Path, tail: bytes
 ) -> None:
     """Whatever part of them is wanted. Only the stale copy has the log's beginning."""

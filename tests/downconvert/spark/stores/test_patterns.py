@@ -37,9 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_a_pattern_stands_for_the_directories_that_match(
-    paths: list[str], expected: list[str]
-) -> None:
+def test_a_pattern_names_the_directories_that_match(paths: list[str], expected: list[str]) -> None:
     assert expanded(paths) == expected
 
 

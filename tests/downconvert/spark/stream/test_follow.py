@@ -183,7 +183,7 @@ def at(offset: int, epoch: int) -> Json:
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])
 @pytest.mark.parametrize("is_shorter", [False, True])
-def test_what_a_truncation_changed_is_not_read_where_it_was_deleted(
+def test_deleted_records_are_not_read_after_a_truncation(
     tmp_path: Path, has_checkpoint: bool, is_shorter: bool
 ) -> None:
     """The log was truncated at 5, and its records below 8 were deleted since."""

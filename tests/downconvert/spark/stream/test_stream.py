@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
 ONE: Any = Limit(max_rows=1)
 
 
-def test_each_limit_is_told_to_spark_as_what_it_is(directory: Path) -> None:
+def test_spark_gets_each_limit_as_its_own_kind(directory: Path) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
     rows = stream(directory, maxOffsetsPerTrigger=7).getDefaultReadLimit()
@@ -89,9 +89,7 @@ def test_the_target_of_a_query_is_not_passed_and_has_no_later_partitions(directo
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_the_latest_offsets_are_told_without_another_listing(
-    directory: Path, is_packed: bool
-) -> None:
+def test_the_latest_offsets_need_no_other_listing(directory: Path, is_packed: bool) -> None:
     source = stream(packed(directory) if is_packed else directory)
     end = source.latestOffset(source.initialOffset())
     append(directory / "a-0", batch(3))

@@ -118,7 +118,7 @@ def test_the_side_that_ended_is_known_before_the_loop_tells_the_stream(
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_broker_that_resets_or_has_gone_is_told_as_such(begun: bool) -> None:
+def test_a_broker_that_resets_or_has_gone_is_reported_as_such(begun: bool) -> None:
     async def run() -> str:
         loop = asyncio.get_running_loop()
         async with connections(UNLIMITED) as ((source, target), ends):

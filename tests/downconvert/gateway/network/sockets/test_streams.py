@@ -130,7 +130,7 @@ def test_a_writer_that_waited_for_an_empty_queue_may_queue_as_much_as_before() -
 
 
 @pytest.mark.parametrize("way", ["resumed", "lent", "offered"])
-def test_a_full_buffer_is_not_read_into_whoever_resumes(way: str) -> None:
+def test_a_full_buffer_is_not_read_into_whatever_resumes_it(way: str) -> None:
     """A read into no room would look like the end of the connection."""
     data = bytes(range(256)) * (2 * BUFFER_SIZE // 256)
 
@@ -162,7 +162,7 @@ def test_a_full_buffer_is_not_read_into_whoever_resumes(way: str) -> None:
     with_stream(use)
 
 
-def test_what_is_written_past_the_transport_follows_what_was_sent_before() -> None:
+def test_bytes_written_past_the_transport_follow_those_sent_before() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         theirs.setblocking(False)
         loop, sent = asyncio.get_running_loop(), 0

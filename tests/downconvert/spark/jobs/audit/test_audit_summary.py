@@ -74,7 +74,7 @@ def test_a_topic_names_its_first_damages(counts: tuple[int, ...]) -> None:
     assert topic.damaged == sum(counts)
 
 
-def test_a_sample_stands_for_all_bytes_of_its_format_and_codec() -> None:
+def test_a_sample_represents_all_bytes_of_its_format_and_codec() -> None:
     """Control batches are not in a sample. Old compressed messages do not say how many they hold:
     `uncounted_bytes` are of those."""
     sample: dict[str, Any] = {"sampled_bytes": 50, "sampled_records": 4, "sampled_payload": 30}

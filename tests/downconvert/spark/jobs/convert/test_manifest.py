@@ -119,7 +119,7 @@ def test_a_manifest_is_in_order_and_has_nothing_of_one_that_was_cut_off(
     assert not (tmp_path / f"{MANIFEST}{IN_WORK_SUFFIX}").exists()
 
 
-def test_what_is_written_or_removed_is_on_disk(entry: Entry, tmp_path: Path) -> None:
+def test_writes_and_removals_are_on_disk(entry: Entry, tmp_path: Path) -> None:
     steps: list[str] = []
 
     class Noting(UnsyncedDisk):

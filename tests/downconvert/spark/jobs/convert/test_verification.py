@@ -102,7 +102,7 @@ def test_a_copy_that_is_longer_than_a_source_of_whole_pieces_is_none(tmp_path: P
 
 
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_what_old_formats_have_no_place_for_is_not_missed(tmp_path: Path, to_magic: int) -> None:
+def test_fields_that_old_formats_lack_are_not_missed(tmp_path: Path, to_magic: int) -> None:
     """Sequences and headers, each without the other."""
     headers = Record(2, 20, value=b"2", headers=(("h", b"x"),))
     sequences = batch(0, 1, producer_id=5, producer_epoch=0, base_sequence=40)

@@ -128,7 +128,7 @@ def test_files_without_a_note_count_for_each_of_the_logs(
     assert offsets(lake) == expected(8, 10, 12)
 
 
-def test_a_note_says_of_which_cluster_and_topics_it_is(
+def test_a_note_names_its_cluster_and_topics(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meta = source / "meta.properties"

@@ -21,7 +21,7 @@ def offsets(lake: Path) -> list[tuple[str, int]]:
     return [(row[0], row[2]) for row in archived(lake)]
 
 
-def test_what_can_be_read_is_noted_beside_a_log_of_which_nothing_can(
+def test_readable_logs_are_noted_beside_an_unreadable_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, lake = tmp_path / "logs", tmp_path / "lake"

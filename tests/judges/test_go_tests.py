@@ -51,7 +51,7 @@ def test_tests_that_never_ended_failed() -> None:
     ] == [Outcome("TestA/b", Verdict.FAIL, 0.0, "time limit")]
 
 
-def test_a_reason_is_no_tidying_and_names_no_machine() -> None:
+def test_a_reason_has_no_clean_up_lines_and_no_machine_names() -> None:
     output = (
         "=== RUN   TestA\n"
         "    a_test.go:7: member a.test@vm-1.local (a)-12: no message\n"

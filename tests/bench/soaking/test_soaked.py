@@ -19,7 +19,7 @@ FLAT = Sample(
 
 
 def soaked(**grown: int) -> Soaked:
-    """An hour, a sample a minute, in which some figures grow by so much each minute."""
+    """An hour with a sample a minute. Some figures grow by so much each minute."""
     samples = [
         replace(
             FLAT,

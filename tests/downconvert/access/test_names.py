@@ -162,7 +162,7 @@ def test_refused_partitions_are_answered_with_the_error_and_without_values(api: 
 
 
 @pytest.mark.parametrize("version", [1, 5, 7])
-def test_refused_offsets_are_none_at_all(version: int) -> None:
+def test_refused_requests_get_no_offsets(version: int) -> None:
     """With the error of the group, and of the topic."""
     topic = Message(name="x", partition_indexes=[3])
     for access, code in ((NOBODY, GROUP_DENIED), (Access(groups=("*",)), TOPIC_DENIED)):

@@ -360,7 +360,7 @@ def test_lists_are_texts_or_one_text_with_commas(value: object, texts: list[str]
 
 
 @pytest.mark.parametrize("value", ["", [], " ", ",", [" ", ","], ()])
-def test_an_empty_list_is_a_mistake_and_a_missing_one_is_none(value: object) -> None:
+def test_an_empty_list_is_an_error_and_a_missing_one_is_not(value: object) -> None:
     """It would mean "all" where an operator meant to restrict."""
     with pytest.raises(ConfigError, match="x is an empty list: name something, or leave x out"):
         texts_of({"x": value}, "x")

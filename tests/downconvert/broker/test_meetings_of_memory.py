@@ -85,7 +85,7 @@ def test_fetches_wait_for_records_only_while_there_is_memory_for_them(server: Se
 
 
 def test_members_that_wait_for_others_take_the_memory_of_groups_only(server: Server) -> None:
-    """Or a rebalance, which may take minutes, would delay producers."""
+    """Otherwise a rebalance, which may take minutes, would delay producers."""
     protocol = Message(name="range", metadata=bytes(900 * KiB))
     with ExitStack() as stack:
         for number in range(4):

@@ -1,4 +1,5 @@
-"""A wire between the gateway and its cluster that breaks at a byte, and a client that goes on.
+"""A connection between the gateway and its cluster that breaks at a byte, and a client that
+continues.
 
 Not here: where it breaks, and what must hold (test_faults.py)."""
 
@@ -18,7 +19,7 @@ from tests.ports import free_ports
 from .serving import LOOPBACK, Wire
 
 LINGER: Final = Struct("ii")
-PATIENCE: Final = 30.0  # seconds until somebody who tries again gives up
+PATIENCE: Final = 30.0  # seconds until a client that tries again gives up
 PIECE: Final = 65_536
 
 
@@ -86,7 +87,7 @@ class Wiring:
                 piece = source.recv(PIECE if left is None else min(left, PIECE))
                 if not piece:
                     break
-                passed[of_requests] += len(piece)  # before anybody can have read them
+                passed[of_requests] += len(piece)  # before a client can have read them
                 target.sendall(piece)
                 left = None if left is None else left - len(piece)
         if cut is not None and cut.is_abrupt:
@@ -114,7 +115,7 @@ def wired(port: int) -> Iterator[Wiring]:
 
 
 class Persistent:
-    """A client of no library that asks again until it is answered."""
+    """A client without a library, which repeats a request until it is answered."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

@@ -69,7 +69,7 @@ def cluster(
 
 
 class Wire:
-    """A client of no library: whole requests, half ones, and none."""
+    """A client without a library, which sends whole requests and parts of them."""
 
     received = 0  # bytes
 

@@ -63,7 +63,7 @@ def test_a_name_says_which_broker_is_wanted(name: str, node_id: int | None) -> N
     assert Advertised.parse("b-{id}.kafka.example.org:443").node_of(name) == node_id
 
 
-def test_a_name_with_two_different_ids_is_no_brokers() -> None:
+def test_a_name_with_two_different_ids_is_not_a_brokers() -> None:
     advertised = Advertised.parse("{id}.b{id}.example.org:443")
     assert advertised.node_of("7.b7.example.org") == 7
     assert advertised.node_of("7.b8.example.org") is None

@@ -123,7 +123,7 @@ def are_told(former: Identities, later: Identities) -> bool:
     return found != Changes()
 
 
-def test_another_password_is_a_change_and_the_same_file_is_none(tmp_path: Path) -> None:
+def test_another_password_is_a_change_and_the_same_file_is_not(tmp_path: Path) -> None:
     ann = users("ann:a\n", tmp_path)
     assert not are_told(ann, users("# one\nann:a\n", tmp_path))
     assert are_told(ann, users("ann:b\n", tmp_path))
@@ -132,7 +132,7 @@ def test_another_password_is_a_change_and_the_same_file_is_none(tmp_path: Path) 
     assert are_told(Identities(), ann)
 
 
-def test_other_conditions_for_tokens_are_a_change_and_the_same_ones_are_none(
+def test_other_conditions_for_tokens_are_a_change_and_the_same_ones_are_not(
     tmp_path: Path,
 ) -> None:
     one = tokens(tmp_path)

@@ -185,9 +185,7 @@ def test_histograms_count_what_is_below_each_bound_and_add_up_seconds(found: Sam
 
 @pytest.mark.parametrize("free", [None, 0, 1])
 @pytest.mark.parametrize("until", [None, 0.0, 1.0])
-def test_zero_is_a_sample_and_an_absent_value_is_none(
-    free: int | None, until: float | None
-) -> None:
+def test_zero_is_a_sample_and_an_absent_value_is_not(free: int | None, until: float | None) -> None:
     """A full disk and a certificate of 1970 are no missing ones. One does not hide the other."""
     figures = replace(FIGURES, spool_free_bytes=free, certificate_until=until)
     found = samples({ONLY: figures})

@@ -100,7 +100,7 @@ def test_names_of_any_number_take_bounded_memory() -> None:
 
 @pytest.mark.parametrize("is_ascending", [True, False])
 def test_a_full_set_forgets_the_name_with_the_oldest_time(is_ascending: bool) -> None:
-    """Whatever order the names come in."""
+    """The order of the names does not matter."""
     ledger, names = SharedLedger(), [str(number) for number in range(2 * SETS * SET_ENTRIES)]
     for at, name in enumerate(names if is_ascending else reversed(names)):
         time = at + 1.0 if is_ascending else len(names) - at
@@ -127,7 +127,7 @@ def test_names_that_cannot_be_encoded_are_kept_apart() -> None:
 
 
 def test_ledgers_place_names_by_secrets_of_their_own() -> None:
-    """So nobody can choose names that push others out."""
+    """So no client can choose names that push others out."""
     ledgers, names = [SharedLedger(), SharedLedger()], [str(n) for n in range(5 * SETS)]
     for ledger in ledgers:
         note(ledger, names)

@@ -78,7 +78,7 @@ def test_responses_that_nobody_reads_take_no_more_than_the_limit(
 
 
 def test_a_slow_client_gets_its_response_beside_others_that_do_not_read(running: Gateway) -> None:
-    """They connect from elsewhere, and it has read nothing for longer than they."""
+    """They connect from another address, and it has read nothing for a longer time."""
     with ExitStack() as stack:
         slow = stuck(running, stack, ["g"])
         for number in range(1, CLIENTS):
@@ -88,7 +88,7 @@ def test_a_slow_client_gets_its_response_beside_others_that_do_not_read(running:
 
 
 def test_a_request_counts_until_its_response_waits_for_its_client(running: Gateway) -> None:
-    """Or the requests of clients that do not read would delay those of others."""
+    """Otherwise, requests of clients that do not read would delay those of others."""
     names = [f"g{number:07}" for number in range(PREFIX_SIZE // 4)]
     with ExitStack() as stack:
         stuck(running, stack, names)

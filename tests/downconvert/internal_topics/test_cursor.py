@@ -104,13 +104,13 @@ def test_a_number_of_up_to_32_bits_is_read(value: int, rest: bytes) -> None:
         (b"\xff" * 20, 5),
     ],
 )
-def test_a_number_of_more_bits_is_none(data: bytes, end: int) -> None:
+def test_a_number_of_more_bits_is_an_error(data: bytes, end: int) -> None:
     with pytest.raises(UnreadableRecordError, match=f"more than 32 bits before {end + 1}$"):
         cursor(b"\0" + data, 1).uvarint()
 
 
 @pytest.mark.parametrize("size", range(5))
-def test_a_number_that_is_cut_off_is_none(size: int) -> None:
+def test_a_number_that_is_cut_off_is_an_error(size: int) -> None:
     with pytest.raises(UnreadableRecordError, match=f"1 bytes at {size}: only 0 are left"):
         cursor(b"\xff" * size).uvarint()
 

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments, against kafka-python's and as bytes of anybody."""
+"""Subscriptions and assignments: compared with kafka-python's, and read from hostile bytes."""
 
 import contextlib
 

@@ -18,7 +18,7 @@ MUTATIONS = 40
 
 
 def taken(name: str, version: int, data: bytes) -> Message | None:
-    """The message; None: the bytes are none."""
+    """The message; None: the bytes are not a message."""
     try:
         return decode(name, version, memoryview(data))
     except BadRequestError:
@@ -47,7 +47,7 @@ def check_hostile_bytes(name: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_message_that_is_cut_off_is_none(name: str) -> None:
+def test_a_message_that_is_cut_off_is_an_error(name: str) -> None:
     for version in versions()[name]:
         data = encode(name, version, random_message(Random(1), name, version))
         for size in range(len(data) - 1, max(-1, len(data) - 40), -1):
@@ -130,7 +130,7 @@ def test_a_response_of_a_large_cluster_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\xff\x7f"])
-def test_a_length_of_more_than_32_bits_is_none(data: bytes) -> None:
+def test_a_length_of_more_than_32_bits_is_an_error(data: bytes) -> None:
     with pytest.raises(BadRequestError, match="more than 32 bits"):
         decode("ApiVersionsRequest", 3, memoryview(data))
 

@@ -136,7 +136,7 @@ def test_an_older_topic_has_no_producers_with_ids(
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records_that_are_none_are_refused(codec: Codec) -> None:
+def test_invalid_records_are_refused(codec: Codec) -> None:
     data = build(RECORDS, magic=V2, codec=codec)
     body = slice(BATCH_HEADER_SIZE, len(data))
     garbage = repaired(spliced(data, body.start, b"\xff" * 8, drop=8))

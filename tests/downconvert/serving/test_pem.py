@@ -59,7 +59,7 @@ def test_a_pair_is_loaded_from_two_files_and_from_one(pair: tuple[Path, Path]) -
         (None, "it has a private key, and no certificate"),
     ],
 )
-def test_a_certificate_that_is_none_is_named(
+def test_a_file_that_is_not_a_certificate_is_named(
     pair: tuple[Path, Path], tmp_path: Path, data: bytes | None, message: str
 ) -> None:
     _, key = pair

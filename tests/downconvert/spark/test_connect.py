@@ -102,7 +102,7 @@ def test_a_server_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     assert "secret" not in words
 
 
-def test_a_server_that_is_none_is_one_line(tmp_path: Path) -> None:
+def test_an_invalid_server_is_reported_in_one_line(tmp_path: Path) -> None:
     process = start("spark", "audit", tmp_path, "--remote", "moon")
     out, err = process.communicate(timeout=280)
     assert (process.returncode, out) == (2, "")

@@ -1,4 +1,4 @@
-"""The text of each error says where it is, what it is, and which option goes on."""
+"""The text of each error says where it is, what it is, and which option lets the query continue."""
 
 import pytest
 
@@ -45,7 +45,7 @@ DAMAGE = CorruptRecordsError("checksum does not match", 7)
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
 )
-def test_an_error_says_where_what_and_which_option_goes_on(
+def test_an_error_says_where_what_and_which_option_continues(
     error: RecordsError, begins: str, options: tuple[str, ...]
 ) -> None:
     text = str(error)
@@ -56,7 +56,8 @@ def test_an_error_says_where_what_and_which_option_goes_on(
 
 
 def test_each_error_is_caught_by_its_own_class_only() -> None:
-    """A loss that failOnDataLoss allows is none of the others, and a failed task is no damage."""
+    """A loss that failOnDataLoss allows is distinguished from other errors, and a failed task is
+    not damage."""
     ours = (
         CorruptSegmentError,
         CorruptStateError,

@@ -4,9 +4,9 @@
     --bootstrap 127.0.0.1:9092 --mode assign --pin 0.9 --wait 8 --topic NAME:PARTITIONS:COUNT ...
 
 A program reads one topic after the other: from the beginning until it has COUNT records, or for so
-many seconds. It goes on for a moment then, for what should not be there. Each record is a line:
-{"topic","p","o","t","tt","k","v","h"}, keys and values in hexadecimal; what a client cannot tell is
-left out. Behind each topic comes {"topic","end"}: `count`, `time`, or the error."""
+many seconds. Then it continues for a moment, to find records that should not be there. Each record
+is a line: {"topic","p","o","t","tt","k","v","h"}, keys and values in hexadecimal; what a client
+cannot tell is left out. Behind each topic comes {"topic","end"}: `count`, `time`, or the error."""
 
 import argparse
 import json

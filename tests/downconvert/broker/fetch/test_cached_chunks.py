@@ -1,4 +1,5 @@
-"""The cache of converted chunks: what it keeps, which chunk goes first, and whom it remembers."""
+"""The cache of converted chunks: what it keeps, which chunk it evicts first, and which clients it
+remembers."""
 
 from collections.abc import Callable
 from dataclasses import replace

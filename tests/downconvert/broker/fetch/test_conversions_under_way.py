@@ -1,4 +1,4 @@
-"""Conversions of many chunks at a time: nobody who waits for one starts again for ever."""
+"""Conversions of many chunks at a time: no waiting client starts again for ever."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +65,7 @@ class Waiting:
 
 
 def rounds_until_all_are_answered(clients: list[Waiting]) -> int:
-    """How many turns the one that is answered last has."""
+    """The number of turns of the client that is answered last."""
     for count in range(ROUNDS_MAX):
         waiting = [client for client in clients if not client.exchange.is_done]
         if not waiting:

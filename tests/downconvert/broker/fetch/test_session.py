@@ -23,7 +23,7 @@ def result(topic: str, records: bytes = b"", **fields: Any) -> Message:
         {"diverging_epoch": Message(epoch=1, end_offset=1)},
     ],
 )
-def test_each_kind_of_news_is_told(fields: dict[str, Any]) -> None:
+def test_each_kind_of_change_is_reported(fields: dict[str, Any]) -> None:
     one = Cached(Asked("a", 0, 0, 1, -1, -1, -1))
     assert one.is_news(result("a"))
     assert not one.is_news(result("a"))

@@ -230,7 +230,7 @@ def test_a_member_that_asks_twice_for_its_assignment_is_answered_twice() -> None
     assert told == [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE]
 
 
-def test_an_assignment_that_cannot_be_stored_is_none_and_all_join_again() -> None:
+def test_an_assignment_that_cannot_be_stored_is_refused_and_all_join_again() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = assigned_in_vain(leader, follower)
     for person in (leader, follower):

@@ -1,4 +1,4 @@
-"""The groups of a broker, for requests of anybody."""
+"""The groups of a broker: requests of members and of other clients."""
 
 from pathlib import Path
 from typing import Any

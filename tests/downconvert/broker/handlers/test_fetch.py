@@ -331,7 +331,7 @@ def test_an_isolation_level_that_there_is_not_is_refused(
 
 
 @pytest.mark.parametrize("version", VERSIONS[9:])
-def test_any_negative_leader_epoch_of_a_fetch_is_none(version: int, tmp_path: Path) -> None:
+def test_any_negative_leader_epoch_of_a_fetch_is_not_compared(version: int, tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:
         codes = [
             fetch(broker, version, "events", 0, current_leader_epoch=epoch).error_code

@@ -167,7 +167,7 @@ def test_other_leaders_and_internal_topics_take_nothing(tmp_path: Path) -> None:
 
 
 def test_records_for_another_leader_are_not_looked_at(tmp_path: Path) -> None:
-    """Its client asks for the leader, whatever else is wrong."""
+    """With this error, the client asks for the leader, so it comes before other errors."""
     with writable_broker(tmp_path, "t") as broker:
         broker.topics.configure("t", {"min.insync.replicas": "2"})
         partition = broker.topics.partition("t", 0)

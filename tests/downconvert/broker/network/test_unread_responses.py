@@ -103,7 +103,7 @@ def test_the_client_that_has_read_last_gets_its_whole_response(
 def test_a_request_counts_until_its_response_waits_for_its_client(
     one: OneThread, clients: ExitStack
 ) -> None:
-    """Or the requests of clients that do not read would delay those of others."""
+    """Otherwise, requests of clients that do not read would delay those of others."""
     _, connection = stuck(one, clients, TOPICS)
     assert (one.memory.free, one.unread.free < LIMIT - SIZE) == (LIMIT, True)
     connection.channel.shutdown(2)
@@ -166,7 +166,7 @@ def test_the_threads_of_a_server_have_one_limit(server: Server, clients: ExitSta
 def test_a_slow_client_gets_its_response_beside_others_that_do_not_read(
     server: Server, clients: ExitStack
 ) -> None:
-    """They connect from elsewhere, and it has read nothing for longer than they."""
+    """They connect from another address, and it has read nothing for a longer time."""
     slow = asks(server, clients)
     for number in range(1, 6):
         asks(server, clients, "127.0.0.2")

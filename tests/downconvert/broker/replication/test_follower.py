@@ -1,4 +1,5 @@
-"""A follower and its leader, by bytes: what it gets, what it cuts off, what it does not believe."""
+"""A follower and its leader, by bytes: what it fetches, what it truncates, and which responses it
+rejects."""
 
 from pathlib import Path
 from random import Random

@@ -252,7 +252,7 @@ def test_transactional_ids_are_forgotten_after_a_week(broker: Broker, producer: 
     assert state(broker, "other").transaction_state == "CompleteCommit"
     assert producer.add(ZERO) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     broker.tick(NOW + 20 * DAY)
-    assert broker.purgatory.next_deadline == inf  # nothing is looked after any more
+    assert broker.purgatory.next_deadline == inf  # nothing is maintained any more
 
 
 # --- restarts

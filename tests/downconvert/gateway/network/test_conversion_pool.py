@@ -1,4 +1,4 @@
-"""Where work is done, and how much of it at a time. Counted, and not timed."""
+"""The threads that do work, and the amount of it at a time. It is counted, and not timed."""
 
 import asyncio
 import threading
@@ -136,7 +136,7 @@ def test_records_of_old_producers_are_converted_in_the_pool(
 def test_a_turn_has_no_more_records_than_it_may(
     broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much a client fetches, its conversion gives way to others."""
+    """A client that fetches much gives way to others."""
     append(broker, *(batch(n, size=LARGE) for n in range(200)))
     of_turns: list[int] = []
     in_steps = LazyDownConvertRecords.in_steps
@@ -175,7 +175,7 @@ def test_a_turn_has_no_more_records_than_it_may(
 def test_where_nobody_else_waits_a_response_takes_one_hand_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: Codec
 ) -> None:
-    """Each time that a thread gives it back costs the event loop as much as a small request."""
+    """Each return of a job from a thread costs the event loop as much as a small request."""
     runs: list[str] = []
     run = TimedPool.run
     monkeypatch.setattr(delivery, "WAIT_MS", 10_000)  # however busy the machine is

@@ -1,4 +1,4 @@
-"""Fetch v0-v3 through the gateway: what real old clients were tripped by is named here."""
+"""Fetch v0-v3 through the gateway, with the responses that real old clients tripped over."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -193,7 +193,7 @@ def test_damage_after_found_records_is_left_to_the_next_fetch(broker: Broker) ->
 
 def test_a_client_behind_an_end_of_markers_waits_and_does_not_spin(broker: Broker) -> None:
     append(broker, marker(0))
-    policy = ConversionPolicy(isolation="read_committed")  # markers are sent to who asks so
+    policy = ConversionPolicy(isolation="read_committed")  # its clients get markers
     through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
     fetch(through, 1, 0, wait=500)
     waits = [ask.body.max_wait_ms for ask in through.asked if ask.api is ApiKey.Fetch and ask.body]
@@ -286,7 +286,7 @@ def test_conversions_are_counted(broker: Broker, through: Through) -> None:
 def test_everything_of_the_corpus_is_read_from_the_first_offset_to_the_last(
     tmp_path: Path, version: int
 ) -> None:
-    """As a client reads: from the last record that it saw, plus one."""
+    """As a client reads: from the offset after its last record."""
     for name in corpus.inputs()[::12]:
         lines = corpus.records(name)
         directory = tmp_path / name / "t-0"

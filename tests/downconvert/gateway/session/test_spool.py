@@ -70,13 +70,13 @@ def test_large_responses_are_in_memory_while_the_budget_lasts(tmp_path: Path) ->
     assert budget.left == len(data) + 100
 
 
-def test_the_response_to_another_request_is_none() -> None:
+def test_the_response_to_another_request_is_an_error() -> None:
     with pytest.raises(BadRequestError, match="request 5"):
         spooled(response(b"")).read("FetchResponse", 12, 1, 6)
 
 
 @pytest.mark.parametrize("size", [0, 10 * MEMORY_MAX])
-def test_half_a_response_and_one_with_more_behind_it_are_none(size: int) -> None:
+def test_half_a_response_and_one_with_more_bytes_are_errors(size: int) -> None:
     whole = response(bytes(size))
     for data in (whole[:-1], whole + b"\0", whole[: len(whole) // 2]):
         with pytest.raises(BadRequestError):

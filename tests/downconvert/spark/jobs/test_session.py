@@ -48,7 +48,7 @@ def test_a_master_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     assert "refused" in words
 
 
-def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
+def test_an_invalid_master_is_reported_in_one_line(tmp_path: Path) -> None:
     process = start("spark", "audit", tmp_path, "--master", "moon")
     out, err = process.communicate(timeout=280)
     assert (process.returncode, out) == (2, "")

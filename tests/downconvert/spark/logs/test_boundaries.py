@@ -48,7 +48,7 @@ def test_a_sound_batch_before_damage_is_a_boundary(tmp_path: Path, what: str) ->
     assert boundaries.before_offset(16) == 3 * SIZE
 
 
-def test_a_damaged_batch_before_damage_is_none(tmp_path: Path) -> None:
+def test_a_damaged_batch_before_damage_does_not_count(tmp_path: Path) -> None:
     data = bytearray(b"".join(BATCHES))
     data[2 * SIZE : 3 * SIZE] = bytes(SIZE)
     data[4 * SIZE - 1] ^= 1

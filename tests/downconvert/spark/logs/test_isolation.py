@@ -199,7 +199,7 @@ def test_an_open_transaction_that_only_another_copy_has_holds_back_what_follows(
     assert rows(tmp_path, isolation="read_committed") == []
 
 
-def test_an_abort_that_a_later_leader_has_truncated_is_none(tmp_path: Path) -> None:
+def test_an_abort_that_a_later_leader_has_truncated_does_not_count(tmp_path: Path) -> None:
     """At the same offset there is the marker that commits the transaction."""
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     records = [batch(0, leader_epoch=0), batch(1, leader_epoch=0, transactional=True, **fields)]

@@ -68,7 +68,7 @@ def test_offsets_are_looked_up_in_the_index(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [b"", b"\xff" * 800, bytes(800), b"\x00\x00\x00\x05" * 300])
-def test_an_index_that_is_none_is_not_followed(directory: Path, index: bytes) -> None:
+def test_a_file_that_is_not_an_index_is_not_used(directory: Path, index: bytes) -> None:
     expected = rows(directory)
     (directory / "topic-0" / file_name(0, Kind.OFFSET_INDEX)).write_bytes(index)
     for size in (700, 5000, 10**9):

@@ -144,7 +144,7 @@ def test_no_file_stays_open_once_its_headers_were_read(
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_headers_of_a_log_are_none_of_those_that_a_later_leader_truncated(
+def test_headers_of_a_log_leave_out_those_that_a_later_leader_truncated(
     tmp_path: Path, is_packed: bool
 ) -> None:
     """Only the earlier copy still has the beginning."""

@@ -40,7 +40,7 @@ def test_a_topic_that_is_deleted_during_the_search_is_left_out(
     assert read(logs) == {"b"}
 
 
-def test_a_topic_that_was_there_only_at_first_is_no_name_of_one(logs: Path) -> None:
+def test_a_topic_that_existed_only_at_first_is_not_listed(logs: Path) -> None:
     with pytest.raises(ValueError, match=r"no such topic or partition .* topics there are b"):
         rows(logs, topics="a")
 

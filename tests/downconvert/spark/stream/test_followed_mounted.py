@@ -197,7 +197,7 @@ def test_a_transaction_behind_damage_that_comes_later_stays_open(tmp_path: Path)
     assert source.latestOffset(start) == {"a": {"0": 5}}
 
 
-def test_a_partition_that_is_deleted_as_it_is_looked_at_is_none(
+def test_a_partition_that_is_deleted_while_it_is_listed_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a-0", "b-0"):

@@ -95,7 +95,7 @@ def test_a_record_that_is_too_large_to_hold_is_not_held_on_either_side(
         compare(source, target, 1, aborted, HELD["records"])
 
 
-def test_a_copy_that_is_longer_than_a_source_of_whole_pieces_is_none(tmp_path: Path) -> None:
+def test_a_file_longer_than_a_source_of_whole_pieces_is_not_its_copy(tmp_path: Path) -> None:
     source = opened(tmp_path / "a", b"x" * (2 * COPY_SIZE))
     assert is_copy(source, opened(tmp_path / "b", b"x" * (2 * COPY_SIZE)))
     assert not is_copy(source, opened(tmp_path / "c", b"x" * (2 * COPY_SIZE + 1)))

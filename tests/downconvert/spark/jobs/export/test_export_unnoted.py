@@ -81,7 +81,7 @@ def test_exported_records_that_retention_deleted_stay(
 
 
 @pytest.mark.parametrize("data", [b"", b"no parquet", b"PAR1" * 9])
-def test_a_file_that_is_none_of_an_export_ends_the_run(data: bytes) -> None:
+def test_a_file_of_another_program_ends_the_run(data: bytes) -> None:
     with pytest.raises(JobError, match=r"topic=a/x\.parquet is not a file of an export"):
         Unnoted(["topic=a/x.parquet"], lambda _: data)
 

@@ -108,7 +108,7 @@ def _structure(
             variable = code.variable()
             code.line(f"{variable} = {_got(code, get, field)}")
             _field(code, variable, field, version, flexible)
-    if tagged and flexible:
+    if tagged:  # only flexible versions have such fields
         tags = code.constant(_tags_of(tagged, version))
         code.line(f"{code.constant(_write_tags)}(parts, {tags}, {value}.__dict__)")
     elif flexible:

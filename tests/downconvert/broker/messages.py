@@ -14,6 +14,8 @@ from kafka.protocol.api_message import ApiMessage
 
 from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 
+# The compact length of 126 is the last that takes one byte.
+SIZES = (0, 1, 126, 127, 300)
 INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -42,7 +44,8 @@ def _value(random: Random, field: Field, version: int) -> Any:
     if version in field.nullable and random.random() < 0.2:
         return None
     if field.is_array:
-        return [_element(random, field, version) for _ in range(random.choice((0, 1, 3)))]
+        counts = (0, 1, 3) if field.type == "struct" else (0, 1, 3, 126, 127)
+        return [_element(random, field, version) for _ in range(random.choice(counts))]
     return _element(random, field, version)
 
 
@@ -51,9 +54,10 @@ def _element(random: Random, field: Field, version: int) -> Any:
         case "struct":
             return _structure(random, field.fields, version)
         case "string":
-            return "".join(random.choices("aä€𝄞 ", k=random.choice((0, 1, 200))))
+            letters = random.choice(("a", "aä€𝄞 "))
+            return "".join(random.choices(letters, k=random.choice(SIZES)))
         case "bytes" | "records":
-            return random.randbytes(random.choice((0, 1, 300)))
+            return random.randbytes(random.choice(SIZES))
         case "bool":
             return random.random() < 0.5
         case "uuid":

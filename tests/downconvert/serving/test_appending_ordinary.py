@@ -8,6 +8,7 @@ import pytest
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.errors import ApiError
+from downconvert.serving import appending
 from downconvert.serving.appending import prepare, prepare_in_turns, prepare_ordinary
 from records import Codec, MemoryRecords, Record, TimestampType, backend, build
 from records.formats import CONTROL, TRANSACTIONAL, V2
@@ -70,3 +71,18 @@ def test_a_batch_to_be_compressed_again_is_not_decompressed_first(
     monkeypatch.setattr("downconvert.serving.appending.summarize", summarize)
     data = build(RECORDS, magic=V2, codec=Codec.LZ4)
     assert prepare_ordinary(data, replace(CONFIG, codec=Codec.GZIP), NOW) is None
+
+
+@pytest.mark.parametrize("size", [100, 400])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_batch_is_checked_in_turns_of_about_the_same_size(
+    codec: Codec, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys and values count. The later turns are as long as the first one."""
+    monkeypatch.setattr(appending, "TURN_SIZE", 100_000)
+    pairs = [(b"k" * (size // 4), b"v" * (size - size // 4))] * 2_000
+    records = [Record(i, NOW, TimestampType.CREATE, *pair) for i, pair in enumerate(pairs)]
+    log = MemoryRecords(build(records, magic=V2, codec=codec))
+    turns = sum(1 for _ in prepare_in_turns(log, log.batches(), CONFIG, NOW))
+    total = 2_000 * size
+    assert total // 220_000 <= turns <= total // 100_000

@@ -110,7 +110,7 @@ class JwksSource:
             self._jwks = Jwks.parse(self._read())
         except (OSError, HTTPException, ValueError, ConfigError) as error:
             reason = _reason(error)
-            if reason != self._failure or self._failures == 0:
+            if reason != self._failure:
                 kept = "" if self._jwks is None else "; those that were read last stay"
                 LOG.error("keys of tokens, %s: %s%s", self._name, reason, kept)
             self._failure = reason

@@ -135,6 +135,17 @@ def test_the_id_at_the_end_of_a_fetch_is_found(version: int) -> None:
         assert replica_ids.of_frame(ApiKey.Fetch, version, data) == replica_ids.CONSUMER
 
 
+@pytest.mark.parametrize("version", range(15, schema("FetchRequest").newest + 1))
+def test_a_fetch_without_tagged_fields_is_not_decoded_for_its_id(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly all have none. Decoding takes longer than the rest of a small fetch."""
+    monkeypatch.setattr(replica_ids, "decode", lambda *_: pytest.fail("it is decoded"))
+    for body in fetches():
+        data = memoryview(encode("FetchRequest", version, body))
+        assert replica_ids.of_frame(ApiKey.Fetch, version, data) == replica_ids.CONSUMER
+
+
 def test_half_a_fetch_has_no_id() -> None:
     for body in fetches():
         data = memoryview(encode("FetchRequest", 15, body))

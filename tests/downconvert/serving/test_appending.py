@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from struct import Struct
+from typing import Any
 
 import pytest
 
@@ -333,16 +334,21 @@ def test_the_latest_timestamp_of_many_records_is_that_of_any_of_them() -> None:
 
 @pytest.mark.parametrize("codec", [None, Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("is_append_time", [False, True])
+@pytest.mark.parametrize("producer", [None, (7, 2)])
 def test_a_coordinators_own_batch_is_prepared_as_one_that_was_sent(
-    codec: Codec | None, is_append_time: bool
+    codec: Codec | None, is_append_time: bool, producer: tuple[int, int] | None
 ) -> None:
+    """Its commits in a transaction have a producer, and no sequence numbers."""
     pairs = [(b"one", b"1"), (b"two", None)]
     records = [Record(n, NOW, CREATE, *pair) for n, pair in enumerate(pairs)]
-    data = build(records, magic=V2)
+    options: dict[str, Any] = {}
+    if producer is not None:
+        options = {"producer_id": 7, "producer_epoch": 2, "transactional": True}
+    data = build(records, magic=V2, **options)
     config = replace(CONFIG, codec=codec, is_append_time=is_append_time)
     expected = prepare(memoryview(data), config, NOW, by_coordinator=True)
     assert expected is not None
-    own = prepare_own(pairs, config, NOW)
+    own = prepare_own(pairs, config, NOW, producer)
     assert (own.batches, own.records_count) == (expected.batches, expected.records_count)
     assert own.log_append_time == expected.log_append_time
     assert own.place(5, 1) == expected.place(5, 1)

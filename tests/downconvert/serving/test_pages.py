@@ -1,5 +1,7 @@
 """The page of metrics, and the server of pages."""
 
+import errno
+import os
 import socket
 import struct
 import time
@@ -112,6 +114,23 @@ def test_a_client_that_stops_reading_is_disconnected_and_leaves_no_line_in_the_l
                 while some := response.read1():
                     size += len(some)
         assert 0 < size < len(large)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("number", [errno.ECONNRESET, errno.ENOTCONN, errno.EHOSTUNREACH])
+def test_a_client_that_has_gone_leaves_no_line_in_the_log_whatever_the_system_says(
+    number: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def gone(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("downconvert.serving.pages._Handler.send_response", gone)
+    with (
+        Pages("127.0.0.1", 0, {"/": text_page(lambda: "here")}) as pages,
+        connected(pages) as client,
+    ):
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.recv(1000) == b""
     assert capfd.readouterr().err == ""
 
 

@@ -41,11 +41,24 @@ def test_a_request_with_many_partitions_causes_no_full_collection(collections: l
     assert FULL not in collections
 
 
-def test_afterwards_collections_are_as_frequent_as_before() -> None:
+@pytest.fixture
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    """Other ones than those of Python, and than those that this module sets."""
     before = gc.get_threshold()
+    gc.set_threshold(701, 11, 7)
+    yield gc.get_threshold()
+    gc.set_threshold(*before)
+
+
+def test_afterwards_collections_are_as_frequent_as_before(
+    thresholds: tuple[int, int, int],
+) -> None:
     with rare_collections():
-        assert gc.get_threshold() == (*before[:2], FULL_EVERY)
-    assert gc.get_threshold() == before
+        assert gc.get_threshold() == (*thresholds[:2], FULL_EVERY)
+    assert gc.get_threshold() == thresholds
+    with pytest.raises(OSError, match="port"), rare_collections():
+        raise OSError("a port is taken")
+    assert gc.get_threshold() == thresholds
 
 
 def test_young_objects_that_refer_to_each_other_are_found_at_once(collections: list[int]) -> None:

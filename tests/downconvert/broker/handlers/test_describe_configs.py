@@ -1,11 +1,12 @@
 """DescribeConfigs: of topics and of the broker, in every version."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from downconvert.broker import Broker
+from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.topic_settings import SETTINGS, ConfigType
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
@@ -64,6 +65,26 @@ def test_the_brokers_own_settings_are_read_only(tmp_path: Path) -> None:
         assert found["message.max.bytes"] == "5000"
         assert found["broker.id"] == "0"
         assert all(config.read_only for config in result.configs)
+
+
+def test_each_of_the_brokers_settings_has_its_own_value(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        described = [one.name for one in describe(broker, 4, BROKER, "0").configs]
+    known = {one.name for one in fields(BrokerConfig)}
+    names = {name: name.replace(".", "_") for name in described}
+    values = {name: 20 + n for n, name in enumerate(described) if names[name] in known}
+    assert set(described) - values.keys() == {
+        "auto.create.topics.enable",
+        "broker.id",
+        "default.replication.factor",
+        "log.dirs",
+    }
+    config = {names[name]: value for name, value in values.items()}
+    with writable_broker(tmp_path, **config) as broker:
+        found = {one.name: one.value for one in describe(broker, 4, BROKER, "0").configs}
+    assert {name: found[name] for name in values} == {
+        name: str(value) for name, value in values.items()
+    }
 
 
 def test_all_brokers_together_have_no_settings(tmp_path: Path) -> None:

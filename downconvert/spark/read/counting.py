@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
-from downconvert.spark.plan.bounds import EVERYTHING, Bounds
+from downconvert.spark.plan.bounds import EVERYTHING
 from records import CorruptRecordsError
 from records.formats import V2
 
@@ -24,17 +24,18 @@ OFFSET: Final = pa.schema([pa.field("offset", pa.int64())])
 NOTHING: Final = memoryview(b"")
 
 
-def read_counts(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
-    """A record batch of one row: the split's topic, partition, and records.
+def read_counts(split: Split, options: Options, schema: Any) -> Iterator[Any]:
+    """A record batch of one row: the split's topic, partition, and records. Filters may select only
+    by the first two, so they do not change the number.
 
     FileNotFoundError: the segment is gone. CorruptSegmentError: there is damage, with FAILFAST."""
     if options.mode is Mode.PERMISSIVE:
         options = replace(options, mode=Mode.DROPMALFORMED)  # damage must add no row to the count
     count = None
-    if not split.aborted and bounds == EVERYTHING:
+    if not split.aborted:
         count = _from_headers(split, options)
     if count is None:
-        count = sum(map(len, read_records(split, options, bounds, OFFSET)))
+        count = sum(map(len, read_records(split, options, EVERYTHING, OFFSET)))
     found = {"topic": split.topic, "partition": split.partition, "records": count}
     yield pa.RecordBatch.from_pylist([found], schema=schema)
 

@@ -97,7 +97,7 @@ def read_splits(
             elif options.level == "batch":
                 yield from read_batches(split, options, wanted)
             elif options.level == "count":
-                yield from read_counts(split, options, bounds, wanted)
+                yield from read_counts(split, options, wanted)
             else:
                 yield from read_records(split, options, bounds, wanted)
         except FileNotFoundError as error:

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import CorruptSegmentError
 from downconvert.spark.read import counting
 from records import Codec, ControlRecordType, build_marker
-from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.reading import partition, reader, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 OPTIONS: list[dict[str, Any]] = [
@@ -74,10 +75,17 @@ def test_as_many_as_are_read_if_offsets_do_not_rise(tmp_path: Path) -> None:
     assert were_counted > 100
 
 
-def test_headers_are_enough_for_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("partition_filter", [[], [ds.EqualTo(("partition",), 0)]])
+def test_headers_are_enough_for_v2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_filter: list[ds.Filter]
+) -> None:
     partition(tmp_path, batch(0, 1, 2) + batch(3, 4, codec=Codec.GZIP), "a-0")
     monkeypatch.delattr(counting, "read_records")
-    assert [row["records"] for row in rows(tmp_path, level="count")] == [5]
+    source = reader(tmp_path, level="count")
+    source.pushFilters(partition_filter)
+    (task,) = source.partitions()
+    (found,) = source.read(task)
+    assert found.column("records").to_pylist() == [5]
 
 
 def test_damage_ends_a_count(tmp_path: Path) -> None:

@@ -52,9 +52,10 @@ LOG: Final = {
     21: (with_headers(21, 22, 23), batch(24, **of_producer(7)), batch(25, **of_producer(9))),
     26: (
         build_marker(ABORT, offset=26, timestamp=260, producer_id=9),
-        batch(27, codec=Codec.GZIP, **of_producer(7)),
-        build_marker(ABORT, offset=28, timestamp=280, producer_id=7),
-        batch(29, codec=Codec.ZSTD),
+        batch(27, **of_producer(7)),
+        batch(28, **of_producer(7)),
+        build_marker(ABORT, offset=29, timestamp=290, producer_id=7),
+        batch(30, codec=Codec.ZSTD),
         batch(31, size=300),
     ),
 }
@@ -62,11 +63,11 @@ LOG: Final = {
 # offset then. The last transaction that begins is not the last one that ends.
 ABORTS: Final = {
     8: [AbortedTransaction(7, 15, 19, 17)],
-    26: [AbortedTransaction(9, 25, 26, 24), AbortedTransaction(7, 24, 28, 29)],
+    26: [AbortedTransaction(9, 25, 26, 24), AbortedTransaction(7, 24, 29, 30)],
 }
-ABORTED: Final = {15, 16, 24, 25, 27}
-ABORTED_BATCHES: Final = {15, 19, 24, 25, 26, 27, 28}  # with the markers that end them
-TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 28), (25, 26))  # first offset, and the marker's
+ABORTED: Final = {15, 16, 24, 25, 27, 28}
+ABORTED_BATCHES: Final = {15, 19, 24, 25, 26, 27, 28, 29}  # with the markers that end them
+TRANSACTIONS: Final = ((15, 19), (17, 20), (24, 29), (25, 26))  # first offset, and the marker's
 END: Final = 32
 MOVED: Final = sorted(LOG)[:-1]  # the segments that tiered storage has
 HEADERS: Final = [
@@ -132,6 +133,10 @@ def in_a_store(path: Path) -> str:
     return f"{STORE}{mounted(path)}"
 
 
+def in_a_store_without_indexes(path: Path) -> str:
+    return f"{STORE}{without_indexes(path)}"
+
+
 def on_two_brokers_in_a_store(path: Path) -> str:
     return f"{STORE}{on_two_brokers(path)}"
 
@@ -175,6 +180,7 @@ PLACES: Final[dict[str, Callable[[Path], Path | str]]] = {
         on_two_brokers,
         with_a_damaged_copy,
         in_a_store,
+        in_a_store_without_indexes,
         on_two_brokers_in_a_store,
         in_tiered_storage,
         in_chunks,

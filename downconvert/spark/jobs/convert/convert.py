@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from downconvert.spark.jobs.jobs import JobError, Json, chosen, run_tasks, watched
 from downconvert.spark.jobs.progress import Step, no_step
+from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import trimmed
 from downconvert.spark.logs.stored_trees import OF_PARTITION
@@ -192,9 +193,13 @@ def _mounted(paths: Sequence[str]) -> list[str]:
 def _tasks(
     logs: Sequence[PartitionLog], target: Callable[[str], str], settings: Settings
 ) -> list[Task]:
+    leaves_out = settings.to_magic != V2 and settings.isolation == "read_committed"
     tasks: list[Task] = []
     for log in logs:
         into = target(str(log.topic_partition))
+        # A task fetches one segment. Without transaction indexes, the marker of an aborted
+        # transaction may be in another one.
+        committed = committed_of(log) if leaves_out and not log.is_mounted else None
         for segment in log.segments:
             task = Task(
                 topic=log.topic_partition.topic,
@@ -213,7 +218,8 @@ def _tasks(
                 part = replace(part, sides=sides)
             if log.is_mounted:
                 part = replace(part, segments=(segment,))
-            tasks.append(replace(task, source_name=segment.path, log=part))
+            between = committed and committed.between(segment.base_offset, segment.next_offset)
+            tasks.append(replace(task, source_name=segment.path, log=part, aborted=between))
     return tasks
 
 

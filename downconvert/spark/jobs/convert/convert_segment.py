@@ -47,7 +47,8 @@ class OverlapError(RecordsError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One segment of a partition's directory, and the directory for the result. `log`: the source
-    log, if the source or the result is not in a mounted directory (convert_stored.py)."""
+    log, if the source or the result is not in a mounted directory (convert_stored.py). `aborted`:
+    the aborted transactions; None: those that the files of `source` show."""
 
     topic: str
     partition: int
@@ -57,6 +58,7 @@ class Task:
     settings: Settings
     source_name: str = ""  # of the log, in notes, if it was copied from a store
     log: PartitionLog | None = None
+    aborted: tuple[AbortedTransaction, ...] | None = None
 
     def __str__(self) -> str:
         return f"{self.source}, segment {self.base_offset}"
@@ -181,7 +183,7 @@ def _converted(
         if log.segments.is_last(segment) and log.damage is not None:
             raise log.damage
         source = segment.slice(0, log.end_of(segment))
-        aborted = _aborted(log, segment, settings)
+        aborted = _aborted(log, segment, task)
         following = log.segments.after(segment)
         next_offset = OFFSET_MAX if following is None else following.base_offset
         if following is not None:
@@ -237,9 +239,11 @@ def _before(
     return source
 
 
-def _aborted(log: Log, segment: Segment, settings: Settings) -> list[AbortedTransaction]:
-    if settings.to_magic == V2:
+def _aborted(log: Log, segment: Segment, task: Task) -> list[AbortedTransaction]:
+    if task.settings.to_magic == V2:
         return []
+    if task.aborted is not None:
+        return list(task.aborted)
     following = log.segments.after(segment)
     end = log.end_offset if following is None else following.base_offset
     return log.aborted(segment.base_offset, end)

@@ -218,8 +218,11 @@ def _tasks(
                 part = replace(part, sides=sides)
             if log.is_mounted:
                 part = replace(part, segments=(segment,))
-            between = committed and committed.between(segment.base_offset, segment.next_offset)
-            tasks.append(replace(task, source_name=segment.path, log=part, aborted=between))
+            task = replace(task, source_name=segment.path, log=part)
+            if committed is not None:
+                aborted = committed.between(segment.base_offset, segment.next_offset)
+                task = replace(task, aborted=aborted)
+            tasks.append(task)
     return tasks
 
 

@@ -1,11 +1,15 @@
 """Columns: those of Spark's Kafka source, and exactly what Spark makes of them in Arrow."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import CORRUPT, RECORD, arrow_schema, check_wanted, schema_of
+from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.storage.logs import batch
 
 
 def options(**given: str) -> Options:
@@ -65,3 +69,12 @@ def test_columns_come_in_the_order_in_which_they_were_given() -> None:
     assert schema_of(given).names == ["offset", "_corrupt", "key"]
     with pytest.raises(ValueError, match="columns: no headers; there are key, value"):
         schema_of(options(columns="offset,headers"))
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_damage_makes_no_row_where_its_column_is_not_read(tmp_path: Path, level: str) -> None:
+    partition(tmp_path, batch(0) + batch(1)[:-1] + b"?" + batch(2), "a-0")
+    name = "offset" if level == "record" else "baseOffset"
+    given = {"level": level, "mode": "PERMISSIVE"}
+    assert rows(tmp_path, columns=name, **given) == [{name: 0}, {name: 2}]
+    assert len(rows(tmp_path, columns=f"{name},_corrupt", **given)) == 3

@@ -90,6 +90,16 @@ def test_each_block_is_read_ahead_once_up_to_the_wanted_end(blob: Blob) -> None:
     assert len(asked) <= 9
 
 
+@pytest.mark.parametrize("until", [0, 10, BLOCK, BLOCK + 7])
+def test_more_than_the_wanted_end_can_be_read(blob: Blob, until: int) -> None:
+    """Only nothing of it is read ahead."""
+    blocks = Blocks(blob, until)
+    records = RangeRecords(blocks, 0, blob.size)
+    parts = [read(records, position, 30) for position in range(0, blob.size, 30)]
+    assert b"".join(parts) == Path(blob.path).read_bytes()[6:]
+    blocks.close()
+
+
 class Held(ObjectReader):
     """An object of a store, without the store."""
 

@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from downconvert.spark.jobs.export import export_stored
@@ -78,6 +79,17 @@ def test_a_file_says_what_it_has_however_often_memory_was_full(
     assert found == [(5, (0, 8, 0), times[0]), (5, (4, 9, 0), times[1])]
     assert [one.size for one in files] == [(lake / one.file).stat().st_size for one in files]
     assert [str(one.day) for one in files] == ["1970-01-02", "1970-01-03"]
+
+
+def test_memory_is_filled_again_after_it_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task reads six segments. The records of three of them fill the memory."""
+    for offset in range(6):
+        partition(tmp_path / "logs", batch(offset, timestamp=DAY, size=1000), "a-0", offset)
+    monkeypatch.setattr(export_stored, "HELD_MAX", 2500)
+    _, (file,) = added(monkeypatch, tmp_path / "logs", tmp_path / "lake")
+    assert pq.read_metadata(tmp_path / "lake" / file.file).num_row_groups == 2
 
 
 def test_a_log_with_an_unreadable_range_is_noted_of_no_other(

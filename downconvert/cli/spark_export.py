@@ -37,7 +37,8 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 @click.option(
     "--repair",
     is_flag=True,
-    help="Replace records in OUT that a later leader has truncated.",
+    help="Replace records in OUT that a later leader has truncated, and correct wrong leader "
+    "epochs in its notes.",
 )
 @click.option(
     "--between",

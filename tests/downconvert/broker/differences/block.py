@@ -158,7 +158,8 @@ class Block:
             is_unclear = is_unclear or (is_late and "odd: " in repr(asked.body))
             # Nothing of it is written, if its id is refused.
             is_refused = asked.is_unanswered and kafkas is None and bool(asked.user)
-            is_unclear = is_unclear or (is_refused and hasattr(asked.body, "transactional_id"))
+            has_id = getattr(asked.body, "transactional_id", None) is not None
+            is_unclear = is_unclear or (is_refused and has_id)
             self.is_in_step = self.is_in_step and not is_unclear
         if kafkas is None or ours is None:
             if kafkas is not ours:

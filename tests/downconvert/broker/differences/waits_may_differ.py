@@ -57,6 +57,18 @@ WAITS: Final = (
         ),
     ),
     MayDiffer(
+        "Fetch that waits, of records that are deleted meanwhile",
+        "1, OFFSET_OUT_OF_RANGE, after the wait",
+        "1, OFFSET_OUT_OF_RANGE, at once",
+        "It would get no records after the wait, either.",
+        lambda _, place: (
+            place.path == EARLY
+            and ApiKey.DeleteRecords in place.around[1]["meanwhile"]
+            and not place.kafka
+            and place.ours
+        ),
+    ),
+    MayDiffer(
         "Fetch below 4 that waits for more than a byte, of records that the topic does not convert",
         "35, UNSUPPORTED_VERSION, after the wait",
         "35, UNSUPPORTED_VERSION, at once",

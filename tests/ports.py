@@ -8,6 +8,7 @@ import random
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -16,10 +17,14 @@ _ALL: Final = range(10_000, 32_768)
 # The parts of a run (tests/in_parts.py) share no port: none gets one that another has just left.
 _PART, _PARTS = map(int, os.environ.get("TESTS_PART", "0/1").split("/"))
 _RANGE: Final = _ALL[len(_ALL) * _PART // _PARTS : len(_ALL) * (_PART + 1) // _PARTS]
+# A server may take seconds until it binds its port. Until then no other process may choose it.
+CLAIMS_MAX: Final = min(64, len(_RANGE) // 2)
+_claims: Final[deque[socket.socket]] = deque()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, none of them twice in a process."""
+    """Ports that nobody listens on, none of them twice in a process. Other processes do not get the
+    last CLAIMS_MAX of them."""
     return [next(_ports) for _ in range(count)]
 
 
@@ -45,12 +50,18 @@ def _free() -> Iterator[int]:
     while True:
         port = _RANGE[start % len(_RANGE)]
         start += 1
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind((LOOPBACK, port))
-            except OSError:
-                continue
+        claim = socket.socket()
+        try:
+            claim.bind((LOOPBACK, port))
+        except OSError:
+            claim.close()
+            continue
+        # From now on, programs that listen may bind it, as all of them set this option. Another
+        # claim, which does not, fails.
+        claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _claims.append(claim)
+        if len(_claims) > CLAIMS_MAX:
+            _claims.popleft().close()
         yield port
 
 

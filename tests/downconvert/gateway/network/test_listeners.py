@@ -123,6 +123,7 @@ def test_a_host_with_one_address_in_use_leaves_its_others_free(
             with pytest.raises(OSError, match="in use") as kept:
                 listeners.copies(3, port)
         with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             free.bind((hosts[0], port))
         other.close()
         with monkeypatch.context() as patched:

@@ -32,6 +32,7 @@ from downconvert.protocol.fetch_versions import (
     ZSTD_SINCE,
 )
 from downconvert.protocol.plain_values import Read, Respond, reader, writer
+from downconvert.protocol.responses import ResponseSend
 from downconvert.serving.conversions import names_of
 from downconvert.serving.fetch_assembly import hard_size, has_visible_record
 from records import FileRecords
@@ -69,14 +70,15 @@ def respond(version: int, level: int) -> Respond:
 
 def answer(broker: BrokerState, exchange: Exchange, values: tuple[Any, ...], now: float) -> bool:
     """Sends the records, or waits for some. See `FastPath.answer`."""
+    response = _at_once(broker, exchange, values, now)
+    if response is not None:
+        exchange.finish(response)
+        return True
     wait_ms, min_bytes, limit, level, name, topic_id, index, epoch, offset, *rest = values
     last_epoch, start, max_bytes = rest
     if level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return False
-    version, found = exchange.request.version, _at_once(broker, exchange, values, now)
-    if found is not None:
-        exchange.finish(respond(version, level)(exchange.correlation_id, *found))
-        return True
+    version = exchange.request.version
     topic = name if version < TOPIC_IDS_SINCE else topic_id
     epochs = max(epoch, NO_EPOCH), max(last_epoch, NO_EPOCH)
     context = Sessionless([Asked(topic, index, offset, max(max_bytes, 0), *epochs, start)])
@@ -87,11 +89,13 @@ def answer(broker: BrokerState, exchange: Exchange, values: tuple[Any, ...], now
 
 def _at_once(
     broker: BrokerState, exchange: Exchange, values: tuple[Any, ...], now: float
-) -> tuple[Any, ...] | None:
-    """The values of a response. None: there is none yet, or it is not a simple one."""
+) -> ResponseSend | None:
+    """The response. None: there is none yet, or it is not a simple one."""
     wait_ms, min_bytes, limit, level, name, topic_id, index, epoch, offset, last_epoch, *_ = values
     version, access = exchange.request.version, exchange.client.access
     if last_epoch > NO_EPOCH or (access is not None and access.has_rates):
+        return None
+    if level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return None
     is_old, by_name = version < AS_ON_DISK_SINCE, version < TOPIC_IDS_SINCE
     max_bytes = min(max(values[-1], 0), limit)
@@ -120,7 +124,11 @@ def _at_once(
             send = ZeroCopySend(records) if is_visible and not has_aborted else None
     except Exception:
         return None  # `Fetch` finds the same error, and answers it
-    return None if send is None else (name, topic_id, index, end, stable, start, send)
+    if send is None:
+        return None
+    return respond(version, level)(
+        exchange.correlation_id, name, topic_id, index, end, stable, start, send
+    )
 
 
 def _converted(

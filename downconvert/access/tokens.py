@@ -46,11 +46,11 @@ class TokenSettings:
         if not self.jwks:
             raise ConfigError("[oauth] needs jwks: the file or the https URL of the keys")
         if not self.issuer:
-            raise ConfigError("[oauth] needs issuer: who issues the tokens, as they say it in iss")
+            raise ConfigError("[oauth] needs issuer: the text of iss in the tokens")
         if not (self.audience or self.scope):
             raise ConfigError(
                 "[oauth] needs audience or scope: else tokens that are for another service "
-                "would be let in"
+                "would be accepted"
             )
 
 

@@ -115,9 +115,9 @@ def _access(security: ClusterSecurity, sasl: str | None, username: str | None) -
     if security.key_file is not None and security.cert_file is None:
         raise CommandError("--key needs --cert, the certificate that it belongs to")
     if sasl is None and username is not None:
-        raise CommandError("--username needs --sasl, how to log in")
+        raise CommandError("--username needs --sasl, the mechanism")
     if sasl not in (None, "OAUTHBEARER") and not username:
-        raise CommandError("--sasl needs --username, who logs in")
+        raise CommandError("--sasl needs --username, the user")
     credentials = None
     if sasl is not None:
         if SECRET_VARIABLE not in os.environ:

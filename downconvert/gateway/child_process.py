@@ -101,7 +101,7 @@ def _serve(
         gateway.start()
     except (OSError, ConfigError) as error:
         # Logged, because the parent never asks a restarted child.
-        LOG.error("it cannot serve: %s", error)
+        LOG.error("this process cannot serve: %s", error)
         control.send((FIRST, error))
         return
     with suppress(EOFError, OSError):

@@ -77,7 +77,7 @@ class GatewayConfig:
             raise ConfigError("TLS on the listener needs both --tls-cert and --tls-key")
         if self.tls_min_version not in TLS_VERSIONS:
             known = ", ".join(TLS_VERSIONS)
-            raise ConfigError(f"tls_min_version {self.tls_min_version!r} is none of {known}")
+            raise ConfigError(f"tls_min_version {self.tls_min_version!r} is not one of {known}")
         has_tls_settings = self.tls_min_version != TLS_DEFAULT or self.tls_ciphers is not None
         if has_tls_settings and self.tls_cert is None:
             raise ConfigError("tls_min_version and tls_ciphers need TLS on the listener: tls_cert")

@@ -351,17 +351,17 @@ class _Reader:
         return tuple(name for name in names if name)
 
     def given_names(self, name: str) -> tuple[str, ...]:
-        """As `names`; ValueError: the option is given, and names none."""
+        """As `names`; ValueError: the option is given, and has no value."""
         is_given, found = name.lower() in self._left, self.names(name)
         if is_given and not found:
-            raise ValueError(f"{name} names none: is a variable not set?")
+            raise ValueError(f"{name} has no value: is a variable not set?")
         return found
 
     def columns(self, name: str) -> tuple[str, ...]:
         found = self.names(name) if name in self._left else None
         if found == ():
             raise ValueError(
-                f"{name} names none: the option level=count, or downconvert.spark.count, counts "
+                f"{name} has no value: the option level=count, or downconvert.spark.count, counts "
                 "records without reading them"
             )
         return found or ()

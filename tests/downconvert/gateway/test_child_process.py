@@ -383,7 +383,7 @@ def test_a_child_that_cannot_serve_tells_its_log_and_its_parent_and_ends(
         number, error = one.response()
         assert number == FIRST  # of the question that it may never hear
         assert isinstance(error, kind)
-        assert f"it cannot serve: {error}" in [one.getMessage() for one in caplog.records]
+        assert f"this process cannot serve: {error}" in [one.getMessage() for one in caplog.records]
 
     parent.serves(config, script)
     assert parent.logging == ["begins", "ends"]

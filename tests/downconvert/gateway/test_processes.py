@@ -152,7 +152,7 @@ def test_a_process_that_cannot_serve_tells_its_parent_why(
     assert number == child_process.FIRST  # of the question that it has not heard
     assert isinstance(error, ConfigError)
     (record,) = caplog.records
-    assert record.getMessage() == f"it cannot serve: {error}"
+    assert record.getMessage() == f"this process cannot serve: {error}"
     assert str(error).startswith("tls_cert /no")
 
 

@@ -143,7 +143,7 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be a number of bytes"),
         ({"isolation": "committed"}, "isolation must be read_uncommitted or read_committed"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false"),
-        ({"columns": " , "}, "columns names none"),
+        ({"columns": " , "}, "columns has no value"),
         ({"topics": "a", "topicsPattern": "a"}, "give one of assign, topics"),
         ({"topics": "a", "assign": '{"a":[0]}'}, "give one of assign, topics"),
         ({"assign": '{"a":[0]}', "topicsPattern": "a"}, "give one of assign, topics"),
@@ -203,10 +203,10 @@ def takes(options: Options, *topics: str) -> list[bool]:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"topics": ""}, "topics names none"),
-        ({"topics": " , "}, "topics names none"),
-        ({"subscribe": ""}, "topics names none"),
-        ({"partitions": ""}, "partitions names none"),
+        ({"topics": ""}, "topics has no value"),
+        ({"topics": " , "}, "topics has no value"),
+        ({"subscribe": ""}, "topics has no value"),
+        ({"partitions": ""}, "partitions has no value"),
         ({"partitions": "5-3"}, "5-3 is empty"),
         ({"startingTimestamp": "9", "endingTimestamp": "8"}, "endingTimestamp is 8, before it"),
         (

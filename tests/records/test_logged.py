@@ -100,7 +100,7 @@ def test_an_exception_goes_with_its_message(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_all_modules_log_through_log_of() -> None:
-    """Or somebody's text goes into a line as it is."""
+    """Otherwise a client's text could go into a line as it is."""
     for package in (records, downconvert):
         for path in Path(package.__path__[0]).rglob("*.py"):
             text = path.read_text()

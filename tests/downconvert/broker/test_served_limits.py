@@ -46,7 +46,8 @@ def test_connections_beyond_the_limit_are_closed_and_others_served(tmp_path: Pat
 def test_connections_leave_files_to_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or clients that connect would make a log that needs a new file fail."""
+    """Otherwise connections could take all descriptors, and a log that needs a new file would
+    fail."""
     with serving(tmp_path) as server, ExitStack() as stack:
         monkeypatch.setattr(resource, "getrlimit", lambda _: (4, 4))
         talks = [stack.enter_context(Talk(server.address)) for _ in range(3)]

@@ -93,7 +93,7 @@ def test_a_disk_that_fails_once_fails_the_send_for_good(policy, codec, monkeypat
 @pytest.mark.parametrize("budget", [None, 1 << 20])
 @pytest.mark.parametrize("codec", Codec)
 def test_a_send_that_failed_holds_no_buffers(codec, budget, in_use):
-    """Wherever it failed: between two batches, or in one that is decompressed piece by piece."""
+    """It fails between two batches, or in one that is decompressed piece by piece."""
     value = b"".join(bytes([n % 256, n // 256]) for n in range(2000))
     for number, broken in enumerate((bad(100), cut(good(100, codec, value)))):
         data = good(0, codec, value) + broken + good(200)

@@ -332,7 +332,7 @@ def test_a_response_is_whole_if_all_is_in_it_and_only_then(
         written, _ = response(data)
         assert written == whole[: next((end for end in ends if end >= enough), len(whole))]
         lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
-        # Where the last message makes it enough, nobody looks whether others follow.
+        # If the last message makes it enough, no code looks for others.
         assert lazy.is_whole == (written == whole) or ends[-2] < enough <= ends[-1]
 
 

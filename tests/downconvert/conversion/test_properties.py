@@ -167,7 +167,7 @@ def test_codecs_are_those_that_the_policy_says(
 def test_an_exact_send_is_the_eager_conversion_and_as_long_as_promised(
     conversion: tuple[Segment, int, int], policy: ConversionPolicy
 ) -> None:
-    """But for what is left to the next fetch."""
+    """Records that are left to the next fetch are not compared."""
     log, to_magic, first_offset = conversion
     lazy = LazyDownConvertRecords(MemoryRecords(log.data), to_magic, first_offset, policy)
     send = lazy.to_send()

@@ -154,7 +154,7 @@ def test_lz4_of_v1_stays():
 @pytest.mark.parametrize("codec", CODECS[1:])
 @pytest.mark.parametrize("to_magic", [0, 1])
 def test_the_codec_is_that_of_the_policy_for_the_format_of_the_messages(codec, to_magic, recode):
-    """Whatever entries of other formats came before in the same log."""
+    """Entries of other formats may come before it in the same log."""
     policy = ConversionPolicy(recode=recode)
     magics = [2] if codec is Codec.ZSTD else [0, 1, 2]
     for order in permutations(magics):

@@ -70,7 +70,7 @@ def test_refused_batches_are_not_skipped() -> None:
 def test_a_batch_is_converted_from_its_first_record_if_its_last_is_wanted(
     size: int, kept: int
 ) -> None:
-    """However many records are before that one, and wherever a window ends in it."""
+    """Any number of records may come before that one, and a window may end anywhere in it."""
     count = max(3, min(100, 20 * WINDOW_SIZE // size))
     large = build([Record(n, 0, value=bytes(size)) for n in range(1, count)], magic=2)
     before, after = marker(0) * 900, marker(count)

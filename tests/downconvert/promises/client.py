@@ -31,7 +31,8 @@ BUDGETS: Final = None, None, 1, 1_000, 1 << 20  # of a turn
 
 
 class Ticks:
-    """A clock that is later by a second whenever it is read. Whatever takes time reads it twice."""
+    """A clock that is later by a second whenever it is read. Code that measures a duration reads it
+    twice."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -73,7 +73,8 @@ def test_clients_that_have_not_logged_in_give_up_their_places_the_oldest_first()
 
 @pytest.mark.parametrize("order", ["abbcd", "bbacd", "acdbb"])
 def test_the_address_with_the_most_unsettled_places_loses_one(order: str) -> None:
-    """Whichever address came first or last, and however many places others have settled."""
+    """The order of the addresses does not matter, nor the number of places that others have
+    settled."""
     places, evicted = Places(), list[str]()
     for _ in range(3):
         settled(places, "c")
@@ -111,7 +112,7 @@ class Address(str):
 
 @pytest.mark.parametrize("settles", [True, False])
 def test_nothing_is_kept_of_addresses_that_have_gone(settles: bool) -> None:
-    """Or the memory would grow with each address that ever connected."""
+    """Otherwise the memory would grow with each address that ever connected."""
     places, addresses = Places(), list[ref[Address]]()
     for number in range(3):
         address = Address(f"192.0.2.{number}")

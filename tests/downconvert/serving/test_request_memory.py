@@ -84,7 +84,7 @@ def test_the_end_of_one_request_does_not_let_a_second_one_grow_beside_the_first(
 
 
 def test_one_request_of_each_address_may_grow_while_there_is_memory() -> None:
-    """Or a request that never ends would keep those of another address from ending."""
+    """Otherwise a request that never ends would keep those of another address from ending."""
     memory = RequestMemory(900)
     theirs, slow = memory.of("a"), memory.of("a")
     assert theirs.take(300)

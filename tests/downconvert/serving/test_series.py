@@ -1,4 +1,4 @@
-"""However many names clients send, metrics name a bounded number of them."""
+"""Metrics name a bounded number of the names that clients send."""
 
 from itertools import pairwise
 

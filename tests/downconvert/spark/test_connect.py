@@ -69,7 +69,7 @@ def test_a_command_runs_on_a_server(url: str, tmp_path: Path) -> None:
 @pytest.mark.more
 @pytest.mark.timeout(900)
 def test_a_server_without_this_package_gets_it_as_an_artifact(tmp_path: Path) -> None:
-    """Where the tests' Python has it too, what was sent comes first."""
+    """If the tests' Python has the package, too, the sent one comes first."""
     segment(tmp_path / "logs-0", 0, batch(0, 1, 2))
     archive = tmp_path / "lazy-downconvert.zip"
     (tmp_path / "server").mkdir()

@@ -80,7 +80,7 @@ def test_recovery_makes_the_files_that_the_broker_wrote(
 
 @pytest.mark.parametrize("directory", brokers.directories())
 def test_every_offset_is_found_through_the_indexes(real: Path, directory: str) -> None:
-    """Whatever that version's index entries mean."""
+    """The meaning of that version's index entries does not matter."""
     with LogDir.open(real / directory) as log_dir:
         for dump, partition, expected in brokers.read_from(directory):
             if dump.committed:
@@ -97,7 +97,7 @@ def test_every_offset_is_found_through_the_indexes(real: Path, directory: str) -
 
 @pytest.mark.parametrize("directory", brokers.directories())
 def test_the_first_record_of_a_time_is_found_in_every_version(real: Path, directory: str) -> None:
-    """Whatever is in that version's time index, and where there is none."""
+    """The contents of that version's time index do not matter, and it may be missing."""
     with LogDir.open(real / directory) as log_dir:
         for dump, partition, expected in brokers.read_from(directory):
             if dump.committed:

@@ -306,7 +306,7 @@ def test_a_marker_and_its_data_are_in_the_index_of_their_own_segment(path: Path)
 
 
 def test_after_a_crash_only_the_active_segment_is_read_again(path: Path) -> None:
-    """However much was written since the last clean stop."""
+    """The number of bytes that were written since the last clean stop does not matter."""
     log = opened(path, segment_bytes=3 * len(batch(0)))
     for offset in range(27):
         log.writer.append(batch(offset))

@@ -75,7 +75,7 @@ def test_a_message_without_inner_messages_has_no_last_offset() -> None:
 @pytest.mark.parametrize("stray", range(PREFIX.size))
 @pytest.mark.parametrize("extra", range(PREFIX.size + 1))
 def test_bytes_after_the_last_message_change_nothing(stray: int, extra: int) -> None:
-    """Wherever the window ends in them."""
+    """The window may end anywhere in them."""
     last = message(V1, 5)
     assert last_offset(message(V1, 4), last, bytes(stray), size=2 * len(last) + extra) == 5
 

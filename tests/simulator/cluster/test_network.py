@@ -88,7 +88,7 @@ def test_connections_have_even_speed_after_faults_end(seed: int) -> None:
     ]
 
     def seconds() -> float:
-        """Until the slowest has carried something."""
+        """The seconds until the slowest connection has carried something."""
         ends.machine.received.clear()
         start = ends.timeline.now
         for connection in connections:

@@ -24,7 +24,7 @@ ODD_SHARE: Final = 0.1
 API_AT, VERSION_AT, CLIENT_ID_AT = 0, 2, 8  # bytes
 IDS_SINCE: Final = {ApiKey.Metadata: 10, ApiKey.OffsetFetch: 10}  # versions with topics' ids
 CHANGES: Final = (0x01, 0x02, 0x80, 0xFF)
-# Whatever is in their fields, they change nothing, and are answered at once.
+# They change nothing, and are answered at once, with any fields.
 QUICK: Final = {
     ApiKey.ApiVersions,
     ApiKey.DescribeAcls,

@@ -195,7 +195,8 @@ def test_a_thread_leaves_a_connection_alone_that_it_handed_over(
 
 
 def test_a_client_that_leaves_while_it_is_muted_is_forgotten(tmp_path: Path) -> None:
-    """Or what clients leave that come again and again would grow for as long as they owe."""
+    """Otherwise, clients that connect again and again would leave more and more state while they
+    owe time."""
     with serving(tmp_path, size=1000) as server:
         server.broker.guard = guard_of(None, Access(consumer_byte_rate=0.001))
         for _ in range(3):

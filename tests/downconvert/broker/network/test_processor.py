@@ -238,8 +238,8 @@ def request_of(elements: int) -> bytes:
 def test_requests_under_way_count_by_what_their_elements_take(
     tmp_path: Path, is_given: bool
 ) -> None:
-    """Their bytes alone would all have room, and be handled at once. Or another thread gives the
-    requests whole."""
+    """Their bytes alone would all have room, and be handled at once. Another thread may give whole
+    requests."""
     elements, clients, memory = 5000, 4, 9 * MiB
     request, seconds, share = request_of(elements), map(float, count(1)), memory // 3
     assert clients * len(request) < share < 2 * elements * ELEMENT_SIZE

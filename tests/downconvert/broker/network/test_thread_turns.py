@@ -349,7 +349,7 @@ def test_a_connection_whose_place_another_takes_is_closed_unless_it_has_gone(
 def test_a_connection_whose_place_another_takes_before_it_is_served_is_closed(
     tmp_path: Path,
 ) -> None:
-    """Or a flood of connections would exceed the limit."""
+    """Otherwise a flood of connections would exceed the limit."""
     with one_thread(tmp_path) as one:
         talk, connection = one.connect(authenticates=True, give=False)
         connection.place.on_evicted = partial(one.thread.evict, connection)

@@ -215,7 +215,7 @@ def test_a_client_hears_of_its_brokers_end_once_it_has_read_the_response(
 def test_a_client_may_read_slowly_for_as_long_as_it_may_be_idle(
     behind: tuple[Broker, int], version: int, has_time: bool
 ) -> None:
-    """Whatever the limits of other waits are."""
+    """The limits of other waits do not matter."""
     broker, port = behind
     append(broker, *(batch(offset, size=200_000) for offset in range(100)))
     limits = Limits(

@@ -177,7 +177,7 @@ class _Channel:
 
 
 def test_a_login_in_two_parts_is_one_login(through: Through) -> None:
-    """Whatever has arrived of its request when it is looked at."""
+    """Any part of its request may have arrived when it is checked."""
     handshake(through)
     request = frame(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0ann\0secret"))
     steps = through.session.exchange(memoryview(request)[:20], len(request), through.now)

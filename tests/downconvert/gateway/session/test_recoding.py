@@ -239,7 +239,7 @@ def test_batches_before_a_damaged_header_are_sent(broker: Broker, codec: Codec) 
 def test_nothing_after_a_damaged_batch_is_sent(
     broker: Broker, batches_a_turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever turn of the conversion meets it: a gap would look like missing records."""
+    """This holds in each turn of the conversion: a gap would look like missing records."""
     first, second, third, fourth = (batch(n, codec=Codec.ZSTD, size=500) for n in range(4))
     monkeypatch.setattr(turns, "TURN_SIZE", batches_a_turn * len(first))
     append(broker, first)

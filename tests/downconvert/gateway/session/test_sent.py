@@ -100,7 +100,7 @@ def test_records_that_are_in_memory_are_written_without_a_thread() -> None:
 def test_a_part_that_is_yet_to_be_made_or_read_needs_a_thread(
     tmp_path: Path, before: int, kind: str, is_joined: bool
 ) -> None:
-    """Wherever it is in the response: other parts may be in memory."""
+    """It may be anywhere in the response: other parts may be in memory."""
     (tmp_path / "log").write_bytes(batch(0, 1))
     with FileRecords.open(tmp_path / "log") as log:
         part: Send

@@ -165,7 +165,8 @@ def test_records_after_a_stale_copy_begin_where_it_was_truncated(
 def test_records_after_truncated_ones_hide_none_of_another_copy(
     tmp_path: Path, tail: bytes
 ) -> None:
-    """Whatever part of them is wanted. Only the stale copy has the log's beginning."""
+    """This holds for each part of them that is read. Only the stale copy has the log's
+    beginning."""
     epochs = "0\n2\n0 0\n1 150\n"
     between = [batch(*range(at, at + 10), leader_epoch=1) for at in range(150, 210, 10)]
     copies = {"b1": (200, between[5:]), "b2": (0, BATCHES[:18]), "b3": (150, between[:5])}

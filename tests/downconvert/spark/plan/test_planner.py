@@ -225,7 +225,7 @@ def cost(splits: tuple[Split, ...]) -> int:
 
 @pytest.mark.parametrize("level", ["offset", "group", "transaction"])
 def test_a_state_table_has_one_task_for_all_of_a_partition(tmp_path: Path, level: str) -> None:
-    """However small tasks are: a later record of a key replaces an earlier one."""
+    """The size of tasks does not matter: a later record of a key replaces an earlier one."""
     topic = "__transaction_state" if level == "transaction" else "__consumer_offsets"
     for number in range(3):
         for base in (0, 5, 9):

@@ -62,7 +62,7 @@ def flip(directory: Path, found: list[bytes], number: int, bit: int) -> None:
 def test_a_wrong_offset_is_reported_and_nothing_else_is_lost(
     tmp_path: Path, level: str, kind: str, number: int
 ) -> None:
-    """Whichever bit of it is wrong, and however the segment is cut. If a cut is right before the
+    """Any bit of it may be wrong, and the segment may be cut anywhere. If a cut is right before the
     batch, its rows may be there besides the report."""
     directory = tmp_path / "orders-0"
     found = written(directory, kind)

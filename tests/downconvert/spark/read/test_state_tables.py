@@ -261,7 +261,7 @@ def test_any_records_are_rows(records: list[tuple[bytes, bytes | None]]) -> None
 
 
 def test_each_partition_is_read_by_one_task(tmp_path: Path) -> None:
-    """However small tasks are to be: the last value of a key may be in the next segment."""
+    """The size of tasks does not matter: the last value of a key may be in the next segment."""
     with Log.open(keyed(tmp_path, GOOD) / f"{OFFSETS_TOPIC}-0", writable=True) as log:
         log.writer.roll()
         commit_to(log, 9)

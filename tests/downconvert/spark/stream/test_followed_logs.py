@@ -166,7 +166,7 @@ def test_a_micro_batch_may_end_after_the_latest_listing(place: Place) -> None:
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])
 def test_a_truncation_of_what_was_read_is_seen_and_said(place: Place, has_checkpoint: bool) -> None:
-    """Where that is wanted, what was written instead comes."""
+    """With failOnDataLoss=false, the records that were written in their place come."""
     shutil.rmtree(place.logs)
     kept = batch(*range(5), leader_epoch=0)
     log = partition(place.logs, kept, "a-0") / file_name(0, Kind.LOG)

@@ -128,7 +128,7 @@ def test_checkpoints_written_together_are_written_once_and_at_the_end(tmp_path: 
 
 
 def test_a_file_is_written_by_one_thread_at_a_time(tmp_path: Path) -> None:
-    """Whatever makes it necessary: a new offset, several at once, or a log that is gone."""
+    """This holds for a new offset, for several at once, and for a log that is gone."""
     at_once, most = 0, 0
 
     class Slow(UnsyncedDisk):

@@ -199,7 +199,7 @@ def test_a_marker_depends_on_the_data_of_its_own_transaction_only() -> None:
 
 
 def test_data_outside_of_transactions_keeps_no_marker() -> None:
-    """Nor does data of another producer. That of the transaction itself does."""
+    """Data of another producer does not either. That of the transaction itself does."""
     options = {"base_sequence": 0, **PRODUCER}
     marker = build_marker(ControlRecordType.COMMIT, offset=5, timestamp=0, **PRODUCER)
     plain = keyed(0, (b"a", b"1"), **options)

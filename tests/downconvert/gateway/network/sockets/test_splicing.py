@@ -166,7 +166,7 @@ def test_a_client_that_sends_requests_during_a_response_gets_all_of_it() -> None
 def test_bytes_that_wait_for_the_target_go_before_those_that_are_forwarded(
     size: int, head: int
 ) -> None:
-    """However they are forwarded, and however many have been read already."""
+    """This holds for each way of forwarding, and for any number of bytes that were read before."""
     rest = bytes(range(1, 251)) * (size // 250 + 1)
 
     async def run() -> None:

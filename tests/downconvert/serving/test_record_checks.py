@@ -37,6 +37,21 @@ def test_no_record_with_an_error_is_taken_for_fine(
             checks.finish()  # it raises nothing
 
 
+@pytest.mark.parametrize("timestamp", [NOW, -2, NOW + 501])
+@pytest.mark.parametrize("kind", [CREATE, LOG_APPEND])
+def test_a_record_with_several_errors_is_named_once(kind: TimestampType, timestamp: int) -> None:
+    """The key comes first, as in Kafka. A later record may have another error."""
+    config = replace(CONFIG, is_compacted=True)
+    for later, code in ((NOW, ErrorCode.INVALID_RECORD), (-2, ErrorCode.INVALID_TIMESTAMP)):
+        checks = RecordChecks(config, NOW)
+        checks.check(0, timestamp, kind, has_key=False)
+        checks.check(1, later, CREATE, has_key=True)
+        with pytest.raises(RefusedRecordsError, match="without a key") as caught:
+            checks.finish()
+        indexes = [index for index, _ in caught.value.records]
+        assert (caught.value.code, indexes) == (code, [0] if later == NOW else [0, 1])
+
+
 def test_the_usual_records_are_fine() -> None:
     assert are_fine(CONFIG, NOW, CREATE, NOW - 1000, NOW + 500, have_keys=False)
     assert not are_fine(CONFIG, NOW, CREATE, NOW - 1001, NOW, have_keys=True)

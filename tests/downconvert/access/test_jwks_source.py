@@ -57,6 +57,21 @@ def test_the_last_good_keys_stay_and_the_next_tries_are_later_and_later(
     assert sum("those that were read last stay" in line for line in lines) == 3
 
 
+def test_a_failure_is_logged_once_and_again_after_the_keys_could_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    good, bad = document(jwk("rsa")), OSError("away")
+    published = Published(bad)
+    source = JwksSource("keys", published, 3600)
+    for published.data in (bad, bad, good, good, bad, bad):
+        source.renew()
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert lines == [
+        "keys of tokens, keys: away",
+        "keys of tokens, keys: away; those that were read last stay",
+    ]
+
+
 def test_keys_that_are_not_known_cause_one_renewal_a_minute() -> None:
     now = [0.0]
     ready, published = Event(), Published(document(jwk("rsa")))

@@ -1,6 +1,7 @@
 """Exactly the batches that convert to nothing are skipped."""
 
 from random import Random
+from typing import ClassVar
 
 import pytest
 
@@ -8,6 +9,7 @@ from downconvert import ConversionPolicy, eager
 from downconvert.conversion.skip import WINDOW_SIZE, skip
 from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
 from records.batches.control import ControlRecordType
+from tests.downconvert.promises.without_descriptor import WithoutDescriptor
 from tests.downconvert.storage.logs import batch
 
 POLICY = ConversionPolicy()
@@ -49,6 +51,29 @@ def test_skipping_stops_before_the_first_batch_that_converts_to_something(seed: 
     following = b"".join(batches[:expected])
     headers = list(MemoryRecords(following).batches())
     assert skipped.next_offset == (headers[-1].last_offset + 1 if headers else None)
+
+
+class Counting(WithoutDescriptor):
+    """Notes the bytes asked for by each read."""
+
+    reads: ClassVar[list[int]] = []
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        self.reads.append(len(target))
+        return super().read_into(target, position)
+
+
+def test_skipping_reads_large_windows_whatever_the_chunks_of_a_conversion_are() -> None:
+    """Clients wait until millions of batches have been skipped."""
+    data = MemoryRecords(marker(0) * 5_000)
+    skipped = []
+    for chunk_size in (128, 1024, ConversionPolicy().chunk_size):
+        Counting.reads.clear()
+        skipped.append(skip(Counting(data), 1, 0, ConversionPolicy(chunk_size=chunk_size)))
+        large = [size for size in Counting.reads if size > WINDOW_SIZE // 2]
+        assert len(Counting.reads) <= 2 * len(large) + 20
+        assert len(large) <= data.size // WINDOW_SIZE + 2
+    assert skipped == [(data.size, 1)] * 3
 
 
 def test_torn_and_damaged_batches_are_not_skipped() -> None:

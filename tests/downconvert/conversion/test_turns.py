@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.send import UNPRODUCTIVE_MAX
 from records import Codec, MemoryRecords, Record, build
@@ -83,6 +83,23 @@ def test_decompressing_a_large_record_twice_counts_twice_as_work() -> None:
     log = MemoryRecords(build([Record(0, 0, value=bytes(2 * MiB))], magic=2, codec=Codec.GZIP))
     work = list(LazyDownConvertRecords.in_steps(log, 1))
     assert sum(work) >= COMPRESSED_WEIGHT * 2 * 2 * MiB
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+def test_decompressing_a_message_for_its_offsets_and_again_counts_twice_as_work(
+    target_codec: str,
+) -> None:
+    """The offsets inside depend on the last one. A batch states its own."""
+    records = [Record(n, 0, value=bytes(1000)) for n in range(1000)]
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    for magic, times in ((1, 2), (2, 1)):
+        conversion = convert(
+            MemoryRecords(build(records, magic=magic, codec=Codec.GZIP)), 0, 0, policy
+        )
+        before = sum(len(messages) for messages in conversion)
+        assert before > 10_000
+        decompressed = conversion.work / COMPRESSED_WEIGHT
+        assert times * 1_000_000 <= decompressed < (times + 0.5) * 1_000_000
 
 
 @pytest.mark.parametrize(("codec", "target_codec"), [(Codec.NONE, "none"), (Codec.GZIP, "none")])

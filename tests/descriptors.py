@@ -1,9 +1,10 @@
-"""A process that can open no more files."""
+"""The files that this process has open, and how it can open no more."""
 
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 
 @contextmanager
@@ -17,3 +18,12 @@ def no_more_files() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def open_files() -> set[str]:
+    """What the descriptors of this process refer to."""
+    found = set()
+    for path in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # that of the listing
+            found.add(str(path.readlink()))
+    return found

@@ -5,7 +5,7 @@ import select
 import socket
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
 from records.units import KiB, MiB
+from tests.descriptors import open_files
 from tests.ports import LOOPBACK, free_ports
 from tests.waiting import wait_for
 
@@ -213,15 +214,6 @@ def test_a_stopped_server_keeps_no_descriptor(tmp_path: Path) -> None:
             assert talk.ask(*API_VERSIONS)
         server.stop()
         assert open_files() <= before
-
-
-def open_files() -> set[str]:
-    """What the descriptors of this process refer to."""
-    found = set()
-    for path in Path("/dev/fd").iterdir():
-        with suppress(OSError):  # that of the listing
-            found.add(str(path.readlink()))
-    return found
 
 
 def test_a_server_that_cannot_listen_raises_an_error(server: Server) -> None:

@@ -140,6 +140,24 @@ def test_a_produce_without_a_response_counts_towards_its_clients_rate(
         wait_for(lambda: running.figures().throttled.get("Produce", 0.0) > LARGE / RATE - 2)
 
 
+def test_a_gateway_ends_as_soon_as_a_forwarded_request_is_answered(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture
+) -> None:
+    """It waits for no other request of that client."""
+    broker, port = behind
+    append(broker, batch(0))
+    limits = Limits(drain_timeout=20.0)
+    with gateway(port, limits=limits) as running, Wire(running.address) as client:
+        client.ask(ApiKey.Fetch, 12, fetch_body(0))  # the next one of its kind is forwarded
+        client.send(ApiKey.Fetch, 12, fetch_body(1, wait=500))
+        wait_for(lambda: len(broker.purgatory) > 0)
+        running.stop()
+        assert client.receive()
+        assert client.has_ended()
+    (end,) = ends(log)
+    assert ": the gateway is closing [" in end.getMessage()
+
+
 @pytest.mark.parametrize("sends_more", [False, True])
 @pytest.mark.parametrize("version", [1, 4])
 def test_a_client_that_is_not_read_from_does_not_delay_the_end(

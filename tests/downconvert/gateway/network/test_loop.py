@@ -12,6 +12,7 @@ from downconvert.gateway.figures import End
 from downconvert.gateway.network import loop
 from downconvert.gateway.network.listeners import Listeners
 from downconvert.protocol.schemas import ApiKey, Message
+from tests.descriptors import open_files
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.ports import LOOPBACK
@@ -32,6 +33,16 @@ def test_idle_clients_of_a_stopping_gateway_count_as_stopped(
         for client in clients:
             assert client.has_ended()
             client.socket.close()
+
+
+def test_a_stopped_gateway_keeps_no_descriptor(tmp_path: Path) -> None:
+    with cluster(tmp_path, "t") as (_, port):
+        before = open_files()
+        with gateway(port) as running, Wire(running.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+        # The cluster notices the end of its connection later.
+        wait_for(lambda: open_files() <= before)
+        assert not running.is_alive
 
 
 def test_nothing_is_left_undone_when_it_ends() -> None:

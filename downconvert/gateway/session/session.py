@@ -243,7 +243,8 @@ class Session:
         is_translated = not passes and header.api is not ApiKey.ApiVersions
         census = self.shared.census
         who = self.identity
-        seen = header.key, header.version, client_id, self.software, who.identified, who.proved
+        # Its principal does not change either, while the rule is the same.
+        seen = header.key, header.version, client_id, self.software, who.identified
         if self._client is not None and seen == self._seen:
             census.count_again(self._client, now, translated=is_translated)
         else:

@@ -46,9 +46,7 @@ def answer(broker: BrokerState, exchange: Exchange, values: tuple[Any, ...], now
         return False
     if not broker.config.is_writable or exchange.quota is not None:
         return False
-    if acks != LEADER and (
-        acks != ALL or len(partition.replicas) > 1 or partition.committed_end is not None
-    ):
+    if acks != LEADER and (acks != ALL or len(partition.replicas) > 1):
         return False
     now_ms = broker.time_of_day.ms(now)
     prepared = prepare_ordinary(records, topic.append_config, now_ms)

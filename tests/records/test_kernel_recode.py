@@ -143,6 +143,17 @@ def test_empty_entries_and_those_below_the_first_offset_make_no_messages(
 
 
 @each_kernel
+def test_a_batch_whose_last_records_are_gone_makes_no_message_from_there_on(
+    kernel: ModuleType,
+) -> None:
+    """After compaction, its header still states the offset of its former last record."""
+    entry = compressed_batch(Codec.GZIP, *RECORDS, last_offset_delta=9)
+    for first_offset in (7, 9):
+        job = Job(first_offset=first_offset)
+        assert job.run(job.transcoder(kernel), entry) == b""
+
+
+@each_kernel
 def test_totals_include_the_entry_and_the_wrappers(kernel: ModuleType) -> None:
     job = Job()
     transcoder = job.transcoder(kernel)

@@ -55,7 +55,9 @@ def check_read(source: Any, task: Task, *, fails: bool) -> None:
         assert [row["offset"] for row in rows] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("how", "fails"), [("cleaned", True), ("copied", False)])
+@pytest.mark.parametrize(
+    ("how", "fails"), [("cleaned", True), ("copied", False), ("copied again", False)]
+)
 def test_a_rolled_segment_that_a_cleaner_has_replaced_by_a_longer_one_was_changed(
     tmp_path: Path, how: str, fails: bool
 ) -> None:
@@ -70,6 +72,10 @@ def test_a_rolled_segment_that_a_cleaner_has_replaced_by_a_longer_one_was_change
         swap = log.with_suffix(".log.swap")
         swap.write_bytes(batch(1) + batch(2) + batch(3))
         swap.rename(log)
+    elif how == "copied again":
+        part = log.with_suffix(".part")
+        part.write_bytes(log.read_bytes())
+        part.rename(log)
     else:
         with log.open("ab") as file:
             file.write(batch(2))

@@ -226,5 +226,11 @@ def test_bytes_before_a_damaged_chunk_of_the_same_block_are_read(
         assert read(records, position, 90) == data[position:60]
         with pytest.raises(CorruptRecordsError, match="chunk 2 is damaged"):
             read(records, 60, 1)
+        # A header of more than these bytes leads into the damaged chunk.
+        monkeypatch.setattr(range_records, "BATCH_HEADER_SIZE", 60 - position)
+        assert read(records, position, 90) == data[position:60]
+        monkeypatch.setattr(range_records, "BATCH_HEADER_SIZE", 60 - position + 1)
+        with pytest.raises(CorruptRecordsError, match="chunk 2 is damaged"):
+            read(records, position, 90)
     finally:
         blocks.close()

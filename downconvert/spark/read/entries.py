@@ -142,14 +142,11 @@ class Entries:
             self.position = self.end = self.size  # none of the split's records are left
             self._is_reported = True
             return
-        if lost is not None and lost[1] <= self.split.first_offset:
-            self._continue_at(following, lost)  # none of the lost records is wanted
-            return
         if lost is not None:
             lost = max(lost[0], self.split.first_offset), lost[1]
         absent: list[tuple[int, int] | None] = [lost]
         if lost is not None and lost[0] >= lost[1]:
-            self._continue_at(following, lost)
+            self._continue_at(following, lost)  # none of the lost records is wanted
             return
         if self.split.copies and lost is not None:
             first, last = lost

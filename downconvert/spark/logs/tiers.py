@@ -227,7 +227,7 @@ def _index(indexes: Blob, part: Mapping[str, Any], key: Key | None) -> Blob:
     plain = size - SEAL_SIZE
     if plain < 0:
         raise ValueError("an encrypted index of no size")
-    chunks = Chunks(max(1, plain), plain, (size,), False, key)
+    chunks = Chunks(plain, plain, (size,), False, key)
     return Blob(indexes.path, plain, start, indexes.modified, chunks=chunks)
 
 

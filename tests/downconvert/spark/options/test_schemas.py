@@ -8,6 +8,8 @@ from pyspark.sql.types import StructField, StructType
 
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import CORRUPT, RECORD, arrow_schema, check_wanted, schema_of
+from downconvert.spark.read.reader import SegmentReader
+from downconvert.spark.stream.stream import SegmentStreamReader
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch
 
@@ -38,6 +40,14 @@ def test_a_schema_of_the_users_names_columns_that_there_are() -> None:
         check_wanted([StructField("headers", RECORD["key"].dataType)], options())
     with pytest.raises(ValueError, match="column 'offset' is bigint, not int"):
         check_wanted([StructField("offset", RECORD["partition"].dataType)], options())
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_reader_refuses_a_schema_with_columns_that_there_are_not(is_stream: bool) -> None:
+    given = Options.parse({"path": "/logs"}, streaming=is_stream)
+    wanted = StructType([StructField("headers", RECORD["key"].dataType)])
+    with pytest.raises(ValueError, match="no column 'headers'"):
+        (SegmentStreamReader if is_stream else SegmentReader)(given, wanted)
 
 
 def test_damage_has_a_column_of_its_own() -> None:

@@ -142,6 +142,17 @@ def test_a_chunk_that_claims_to_be_larger_is_not_decompressed() -> None:
     assert peak < MiB
 
 
+def test_a_damaged_chunk_is_requested_once() -> None:
+    """A reader comes back to it: to report it, and to look for what follows."""
+    chunks, parts = stored_chunks(is_compressed=True, key=None)
+    stored = Object(bytes(len(parts[0])) + b"".join(parts[1:]))
+    reader = chunks.reader(stored, "name")
+    for _ in range(3):
+        with pytest.raises(CorruptFileError, match="chunk 0 is damaged"):
+            reader.read(5, 10)
+    assert len(stored.asked) == 1
+
+
 def test_the_object_is_closed_with_its_reader() -> None:
     chunks, parts = stored_chunks(is_compressed=False, key=None)
     stored = Object(b"".join(parts))

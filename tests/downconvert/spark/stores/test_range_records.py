@@ -1,6 +1,7 @@
 """Ranges are read as from a file, a few blocks ahead and no more, and each block is asked for
 once."""
 
+import os
 import random
 import threading
 from array import array
@@ -15,9 +16,11 @@ from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.stores import range_records
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.chunks import Chunks
-from downconvert.spark.stores.range_records import AHEAD, Blocks, Direct, RangeRecords
+from downconvert.spark.stores.range_records import AHEAD, Beginning, Blocks, Direct, RangeRecords
 from downconvert.spark.stores.stores import ObjectReader
+from downconvert.storage.errors import CorruptFileError
 from records import CorruptRecordsError
+from records.formats import BATCH_HEADER_SIZE
 from tests.downconvert.storage.logs import batch
 
 BLOCK = 100
@@ -234,3 +237,20 @@ def test_bytes_before_a_damaged_chunk_of_the_same_block_are_read(
             read(records, position, 90)
     finally:
         blocks.close()
+
+
+def test_the_beginning_of_a_damaged_log_is_read_up_to_a_header_that_is_cut(tmp_path: Path) -> None:
+    """A whole read of fewer bytes than a header is no sign of damage."""
+    path = tmp_path / "log"
+    data = bytes(range(200))
+    path.write_bytes(data)
+    beginning = Beginning(os.open(path, os.O_RDONLY), CorruptFileError("ends too early", "a.gz"))
+    records = RangeRecords(beginning, 0, beginning.size)
+    assert read(records, 0, 5) == data[:5]
+    assert read(records, 195, 5) == data[195:]
+    assert read(records, 200 - BATCH_HEADER_SIZE, 300) == data[-BATCH_HEADER_SIZE:]
+    with pytest.raises(CorruptRecordsError, match="ends too early"):
+        read(records, 200 - BATCH_HEADER_SIZE + 1, 300)
+    with pytest.raises(CorruptRecordsError, match="ends too early"):
+        read(records, 196, 5)
+    beginning.close()

@@ -252,6 +252,10 @@ def test_shares_are_in_proportion_and_never_too_much() -> None:
     for turn, name in enumerate(names):
         shares = shared_out(1, dict.fromkeys(names, 5), turn)
         assert shares == dict.fromkeys(names, 0) | {name: 1}
+        sizes = dict.fromkeys(names, 3) | {name: 0}
+        shares = shared_out(3, sizes, turn)
+        assert sum(shares.values()) == 3
+        assert shares[name] == 0  # it has nothing
 
 
 def test_a_segment_that_is_removed_after_the_listing_is_a_loss(

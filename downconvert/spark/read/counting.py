@@ -14,10 +14,11 @@ import pyarrow as pa
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.spark.plan.bounds import EVERYTHING
-from records import CorruptRecordsError
+from records import BatchHeader, CorruptRecordsError
 from records.formats import V2
 
 from .entries import Entries
+from .order import check_order
 from .rows import read_records
 
 OFFSET: Final = pa.schema([pa.field("offset", pa.int64())])
@@ -45,6 +46,7 @@ def _from_headers(split: Split, options: Options) -> int | None:
     entries = Entries(
         split, options, lambda other: read_records(other, options, EVERYTHING, OFFSET)
     )
+    header: BatchHeader | None = None
     count, after = 0, split.segment.base_offset
     try:
         while entries.position < entries.end:
@@ -58,6 +60,10 @@ def _from_headers(split: Split, options: Options) -> int | None:
             after = last + 1
             count += 0 if header.is_control else header.records_count
             entries.move_to(entries.position + header.size)
+        if header is not None and options.verify_crc:
+            check_order(entries, header)  # the next entry is another split's
+            if entries.misplaced >= 0:
+                return None
         return count + sum(map(len, entries.after_last(OFFSET)))
     except CorruptRecordsError:
         return None

@@ -99,8 +99,9 @@ def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: in
 # copy was preallocated and had a high watermark of 0; and the highest one was that of a copy
 # without a whole batch. In the next one, a task began at damage after a batch with a wrong offset.
 # In the next one the model was wrong: it overwrote a file that a cleaner had left. In the next one,
-# an export noted a wrong leader epoch. In the last one the model wanted a report of a damaged batch
-# whose header says that it is too old.
+# an export noted a wrong leader epoch. In the next one the model wanted a report of a damaged batch
+# whose header says that it is too old. In the next two, a count had the records of a batch with a
+# wrong offset that only the next task shows.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",

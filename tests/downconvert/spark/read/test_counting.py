@@ -9,7 +9,9 @@ from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import CorruptSegmentError
 from downconvert.spark.read import counting
+from downconvert.storage.names import Kind, file_name
 from records import Codec, ControlRecordType, build_marker
+from tests.damage import damaged
 from tests.downconvert.spark.reading import partition, reader, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -92,3 +94,22 @@ def test_damage_ends_a_count(tmp_path: Path) -> None:
     partition(tmp_path, batch(0, 1)[:-1] + b"?", "a-0")
     with pytest.raises(CorruptSegmentError):
         rows(tmp_path, level="count")
+
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("wrong", [1 << 30, 2])
+def test_a_wrong_offset_that_only_the_next_task_shows_is_not_counted(
+    tmp_path: Path, number: int, wrong: int
+) -> None:
+    batches = [batch(at, at + 1) for at in range(0, 12, 2)]
+    indexed_segment(tmp_path / "a-0", 0, *batches)
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    base = 2 * number + wrong
+    batches[number] = damaged(batches[number], field="base_offset", to=base, crc="stale")
+    log.write_bytes(b"".join(batches))
+    for size in (100, 1000):
+        options: dict[str, Any] = {"mode": "DROPMALFORMED", "maxPartitionBytes": size}
+        counted = sum(row["records"] for row in rows(tmp_path, level="count", **options))
+        assert counted == len(rows(tmp_path, **options)) == 10
+        with pytest.raises(CorruptSegmentError):
+            rows(tmp_path, level="count", maxPartitionBytes=size)

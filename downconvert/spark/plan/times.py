@@ -18,6 +18,7 @@ from downconvert.spark.logs.splits import Split, whole_file
 from downconvert.spark.logs.whole_log import whole_log
 from downconvert.storage.segments.rising import in_order
 from records import BatchHeader, CorruptRecordsError, Records, read_batch
+from records.checksum import verify_checksum
 from records.files.source import TRUNCATED
 
 from .gaps import is_incomplete
@@ -91,19 +92,22 @@ def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> i
         position = found.boundaries().before_offset(max(offset, start))
         records = found.records.slice(position, found.records.size - position)
         end = min(file.next_offset, file.valid_until)
-        headers = _to_the_end(records, position, file, found.boundaries())
+        headers = _to_the_end(records, position, file, found.boundaries(), start)
         return _first_of(records, headers, start, end, timestamp)[0]
 
 
 def _to_the_end(
-    records: Records, position: int, file: SegmentFile, boundaries: Boundaries
+    records: Records, position: int, file: SegmentFile, boundaries: Boundaries, start: int
 ) -> Iterator[BatchHeader]:
     """The headers of a segment's batches from a position on. CorruptRecordsError: a batch has a
-    wrong offset, or does not end where others follow it."""
-    end = position
+    wrong offset, does not end where others follow it, or may have the offset `start` although its
+    header does not say so."""
+    end, before = position, None
     for header in in_order(records.batches(), file.base_offset, file.offset_max):
+        if before is not None and before.last_offset < start < header.base_offset:
+            verify_checksum(records, before)
         yield header
-        end = position + header.position + header.size
+        end, before = position + header.position + header.size, header
     if boundaries.from_position(end + 1) is not None:
         raise CorruptRecordsError(TRUNCATED, end)
 

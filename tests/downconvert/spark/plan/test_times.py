@@ -13,6 +13,7 @@ from downconvert.spark.read.reader import SegmentReader
 from downconvert.storage.names import Kind, file_name
 from records import Codec, ControlRecordType, build_marker
 from records.formats import BATCH_HEADER_SIZE
+from tests.damage import damaged
 from tests.downconvert.spark.reading import packed, partition, reader, rows
 from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -291,6 +292,20 @@ def test_a_copy_that_notes_its_own_start_hides_no_earlier_record(tmp_path: Path)
     assert offsets(tmp_path) == ALL
     assert offsets(tmp_path, startingTimestamp=50) == ALL[5:]
     assert offsets(tmp_path, endingTimestamp=50) == ALL[:5]
+
+
+@pytest.mark.parametrize("start", [3, 4])
+def test_a_header_with_too_few_offsets_hides_no_record_at_the_start_of_a_log(
+    tmp_path: Path, start: int
+) -> None:
+    log = copy_of(tmp_path / "b1", 0, 10, 20) / file_name(0, Kind.LOG)
+    short = damaged(batch(*range(5)), field="last_offset_delta", to=start - 1, crc="stale")
+    change(log, 0, short)
+    (tmp_path / "b1" / "log-start-offset-checkpoint").write_text(f"0\n1\na 0 {start}\n")
+    copy_of(tmp_path / "b2", 0, 10)
+    assert offsets(tmp_path) == ALL[start:]
+    assert offsets(tmp_path, startingTimestamp=10 * start) == ALL[start:]
+    assert offsets(tmp_path, endingTimestamp=10 * start) == []
 
 
 def filtered(path: Path, at: int) -> list[int]:

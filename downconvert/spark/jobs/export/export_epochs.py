@@ -90,9 +90,10 @@ def _in_checkpoint(facts: Facts, offset: int) -> int:
 
 
 def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
-    """As `known_epoch`. If that is not known, the epoch of the last batch before the offset,
-    because the log may end there."""
+    """As `known_epoch`, but as it would be noted. If that is not known, the epoch of the last batch
+    before the offset, because the log may end there."""
     known = known_epoch(log, facts, offset)
+    known = epoch_to_note(log, facts, offset, known) if known != UNKNOWN else known
     last = [file for file in log.segments if file.base_offset < offset and file.size][-1:]
     header = last_batch(last[0]).header if known == UNKNOWN and last else None
     return known if header is None or header.last_offset >= offset else header.leader_epoch

@@ -38,6 +38,7 @@ def test_an_epoch_that_something_contradicts_is_not_noted_as_it_is(
         log(source / "b2", (3, 0, 5), checkpoint=False)
     there = exported(monkeypatch, source, lake)
     assert (there.ranges, there.epochs) == ({A: [(0, 5)]}, {A: {5: 3}})
+    assert exported(monkeypatch, source, lake) == there  # nothing was truncated
     log(source / "b1", (3, 0, 8))
     there = exported(monkeypatch, source, lake)
     assert (there.ranges, there.epochs) == ({A: [(0, 8)]}, {A: {8: 3}})

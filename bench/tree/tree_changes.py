@@ -52,7 +52,7 @@ def changed_reads(tree: Tree, path: Path, place: str, found: list[int]) -> str |
     silent = [at for at in left if not any(_covers(one, at) for one in named)]
     if silent and (options["failOnDataLoss"] == "true" or not notices):
         return f"{file.name} is {what}: {silent} are left out without a word"
-    if more and not tree.is_hurt:
+    if more and not tree.is_hurt and not any(copy.cleaned for copy in tree.copies):
         return f"{file.name} is {what}: {more} are read besides"
     return None if len(got) == len(set(got)) else f"{file.name} is {what}: records come twice"
 

@@ -101,8 +101,9 @@ def test_rows_are_right_or_absent_offsets_are_reported(tmp_path: Path, first: in
 # In the next one the model was wrong: it overwrote a file that a cleaner had left. In the next one,
 # an export noted a wrong leader epoch. In the next one the model wanted a report of a damaged batch
 # whose header says that it is too old. In the next two, a count had the records of a batch with a
-# wrong offset that only the next task shows. In the last one, a header left out the first offset of
-# a log, which a search by time did not find.
+# wrong offset that only the next task shows. In the next one, a header left out the first offset of
+# a log, which a search by time did not find. In the last one the model did not expect records that
+# a cleaner had left in another copy, where a segment was deleted.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",

@@ -11,14 +11,17 @@ from downconvert.broker.handlers.apis import APIS
 from downconvert.protocol.schemas import ApiKey, Message
 
 from .asking import frame
+from .differences.block import Block
 from .differences.crowds import crowd
 from .differences.identities import KAFKA, OURS, Identities
 from .differences.may_differ import MAY_DIFFER
-from .differences.operations import WEIGHTS, operation
-from .differences.pipelines import pipeline
+from .differences.operations import WEIGHTS, Operation, operation
+from .differences.pipelines import ask_pipelined, pipeline
 from .differences.responses import differences, plain
+from .differences.servers import Servers
 from .differences.values import Known
 from .differences.waits import changes, waiting_fetches
+from .talking import Talk, serving
 
 PAGE = Path(__file__).parents[3] / "docs" / "differences.md"
 HEADING = "## All requests"
@@ -103,3 +106,40 @@ def test_responses_are_compared_topic_by_topic_and_partition_by_partition(
     ]
     assert [place.path for place in differences(*responses)] == expected
     assert ApiKey.Metadata in WEIGHTS
+
+
+class Altered(Talk):
+    """A connection whose first responses come in another order, or are missing."""
+
+    def __init__(self, talk: Talk, order: tuple[int, ...]) -> None:
+        self.socket = talk.socket
+        self._talk, self._order = talk, order
+        self._held: list[bytes] | None = None
+
+    def receive(self) -> bytes:
+        if self._held is None:
+            came = [self._talk.receive() for _ in range(max(self._order) + 1)]
+            self._held = [came[number] for number in self._order]
+        return self._held.pop(0) if self._held else self._talk.receive()
+
+
+MOVED = "correlation ids"
+
+
+@pytest.mark.parametrize(("order", "expected"), [((0, 1), []), ((1, 0), [MOVED]), ((1,), [MOVED])])
+def test_pipelined_responses_in_another_order_differ(
+    tmp_path: Path, order: tuple[int, ...], expected: list[str]
+) -> None:
+    asked = [
+        Operation(ApiKey.Metadata, 9, Message(topics=[]), 0),
+        Operation(ApiKey.ListGroups, 0, Message(), 0),
+    ]
+    with serving(tmp_path) as server:
+        servers = Servers((server.address, server.address))
+        (pair,) = servers.pairs("", 0, 1)
+        pair.talks[OURS] = Altered(pair.talks[OURS], order)
+        block = Block(servers, Known(0), Identities("b0-"), [pair])
+        found = list(ask_pipelined(block, pair, 0, asked, Random(1)))
+        pair.close()
+        servers.close()
+    assert [one.path for one in found] == expected

@@ -7,18 +7,19 @@ docs/differences.md lists the allowed differences with their reasons.
     python -m bench.differences --operations 100000 --seed 1
     python -m bench.differences --operations 10000 --logins
     python -m bench.differences --operations 10000 --ways pipelined,waiting
+    python -m bench.differences --operations 300 --throttled
 
 Java and Maven are needed. A failure ends with the command that repeats it."""
 
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
-from tests.downconvert.broker.differences.logins import differing, with_logins
+from tests.downconvert.broker.differences import logins, throttles
 from tests.downconvert.broker.differences.run import ALONE, BLOCK, WAYS, Run
 from tests.downconvert.broker.differences.servers import (
     Servers,
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str]) -> int:
         "--logins", action="store_true", help="so many conversations of logins, in place of these"
     )
     parser.add_argument(
+        "--throttled", action="store_true", help="so many clients above or below their rates"
+    )
+    parser.add_argument(
         "--ways",
         default=ALONE,
         type=lambda text: tuple(text.split(",")),
@@ -69,7 +73,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.users == ACLS and options.gateway is None:
         parser.error("--users acls needs --gateway: serve has no ACLs")
     if options.logins:
-        return _logins(options.operations, options.seed, options.stop_after)
+        return _counted(logins.with_logins, logins.differing, "logins", options)
+    if options.throttled:
+        return _counted(throttles.with_rates, throttles.differing, "clients with rates", options)
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
     with _servers(options.gateway, options.users, options.creates_topics) as servers:
@@ -100,15 +106,20 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if count else 0
 
 
-def _logins(conversations: int, seed: int, stop_after: int) -> int:
+def _counted(
+    servers: Callable[[], AbstractContextManager[Any]],
+    differing: Callable[[Any, int, int], Iterator[object]],
+    kind: str,
+    options: argparse.Namespace,
+) -> int:
     started, count = monotonic(), 0
-    with with_logins() as addresses:
-        for difference in differing(addresses, seed, conversations):
+    with servers() as addresses:
+        for difference in differing(addresses, options.seed, options.operations):
             print(difference, flush=True)
             count += 1
-            if count >= stop_after:
+            if count >= options.stop_after:
                 break
-    print(f"{conversations:,} logins, seed {seed}, in {monotonic() - started:.0f} s")
+    print(f"{options.operations:,} {kind}, seed {options.seed}, in {monotonic() - started:.0f} s")
     print(f"{count} differences")
     return 1 if count else 0
 

@@ -3,12 +3,13 @@
 More of them: `python -m bench.differences`. Not here: what is done for the comparison
 (differences/), what needs files of other brokers (test_differential.py)."""
 
-from .differences.logins import differing, with_logins
+from .differences import logins, throttles
 from .differences.run import PIPELINED, WAITING, Run
 from .differences.servers import side_by_side, with_users
 
 OPERATIONS = 400
 LOGINS = 400
+THROTTLED = 30
 SEED = 7
 
 
@@ -40,6 +41,12 @@ def test_users_with_different_rights_are_answered_as_kafka_answers_them() -> Non
 
 
 def test_any_login_is_answered_as_kafka_answers_it() -> None:
-    with with_logins() as addresses:
-        found = list(differing(addresses, SEED, LOGINS))
+    with logins.with_logins() as addresses:
+        found = list(logins.differing(addresses, SEED, LOGINS))
+    assert not found, "\n".join(found[:5])
+
+
+def test_clients_above_their_rates_wait_as_with_kafka() -> None:
+    with throttles.with_rates() as addresses:
+        found = list(throttles.differing(addresses, SEED, THROTTLED))
     assert not found, "\n".join(found[:5])

@@ -5,7 +5,7 @@ Or to Kafka and to the gateway in front of Kafka 4.4.0.
 - `identities.py`: what each server calls the same thing
 - `operations.py`: requests, made from the definitions of the messages
 - `values.py`, `batches.py`, `envelope.py`: what their fields, their records and their frames are
-- `logins.py`: logins, with right, wrong and odd frames
+- `logins.py`: logins, with right, wrong and odd frames; `throttles.py`: clients above their rates
 - `servers.py`: the two servers, and the connections to them
 - `responses.py`: responses as they are compared
 - `may_differ.py`, `gateway_may_differ.py`: where they may differ, and why (`records_may_differ.py`,

@@ -14,9 +14,9 @@ from typing import Final
 
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.ports import free_ports
+from tests.ports import LOOPBACK, free_ports
 
-from .serving import LOOPBACK, Wire
+from .serving import Wire
 
 LINGER: Final = Struct("ii")
 PATIENCE: Final = 30.0  # seconds until a client that tries again gives up

@@ -198,6 +198,7 @@ class Client:
             self._replace_channel(send)
             return
         promised(written == before - send.remaining, "what was written is counted")
+        promised(send.remaining >= 0, "no more is sent than promised", send.remaining)
         if self._budgets == (None,) and not self._saw_cut:
             promised(written <= self._piece_max, "a write without a budget is a chunk", written)
         if written:

@@ -26,6 +26,16 @@ def test_every_version_is_written_as_by_another_client_library_and_read_back(nam
         assert theirs.encode() == data, where
 
 
+@pytest.mark.parametrize("version", [4, 12])
+def test_bytes_of_any_kind_are_written_alike(version: int) -> None:
+    written = set()
+    for kind in (bytes, bytearray, memoryview):
+        partition = Message(partition_index=0, records=kind(b"records"))
+        body = Message(responses=[Message(topic="t", partitions=[partition])])
+        written.add(bytes(encode("FetchResponse", version, body)))
+    assert len(written) == 1
+
+
 def test_fields_at_their_defaults_need_not_be_given() -> None:
     empty = encode("FetchRequest", 12, Message())
     assert decode("FetchRequest", 12, memoryview(empty)).session_epoch == -1

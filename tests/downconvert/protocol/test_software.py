@@ -1,7 +1,7 @@
 import pytest
 
 from downconvert.protocol.schemas import Message
-from downconvert.protocol.software import is_valid
+from downconvert.protocol.software import KEPT_MAX, is_valid, software_of
 
 
 def software(name: str, version: str = "1.0") -> Message:
@@ -21,3 +21,12 @@ def test_software_names_that_kafka_refuses_are_refused(name: str) -> None:
     assert not is_valid(software(name), 3)
     assert not is_valid(software("x", name), 4)
     assert is_valid(software(name), 2)  # it names no software
+
+
+def test_software_is_named_with_its_version_if_it_has_one() -> None:
+    assert software_of(software("sarama", "1.0")) == "sarama 1.0"
+    assert software_of(software("sarama", "")) == "sarama"
+    assert software_of(software("", "1.0")) == "1.0"
+    assert software_of(software("", "")) == ""
+    long = software_of(software("n" * 2 * KEPT_MAX, "v" * 2 * KEPT_MAX))
+    assert long == f"{'n' * KEPT_MAX} {'v' * KEPT_MAX}"

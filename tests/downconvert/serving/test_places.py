@@ -42,6 +42,10 @@ def test_the_peak_is_that_since_the_last_call() -> None:
     assert [places.take_peak(), places.take_peak()] == [2, 2]
     held.pop().release()
     assert [places.take_peak(), places.take_peak()] == [2, 1]
+    for place in [settled(places, "c") for _ in range(3)]:
+        place.release()
+    settled(places, "c")
+    assert places.take_peak() == 4  # fewer were taken at the end
 
 
 def test_a_refused_client_is_not_counted() -> None:

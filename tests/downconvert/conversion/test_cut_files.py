@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from downconvert.conversion import buffers
 from records import (
     Codec,
@@ -101,6 +101,19 @@ def test_the_position_of_a_cut_is_that_in_the_file(codec: Codec, magic: int, siz
                 assert (later.reason, later.position) == (error.reason, before + error.position)
                 errors += 1
     assert errors
+
+
+def test_records_that_are_returned_unchanged_end_where_the_file_was_cut() -> None:
+    """Nothing had to be converted, and the file was cut after that was known."""
+    data, sizes = log_of(Codec.NONE, 1, 100), set()
+    for reads in range(12):
+        try:
+            found = eager(cut(data, len(data) // 2, reads), 1, 0, ConversionPolicy.kafka())
+        except CorruptRecordsError:
+            continue
+        assert data.startswith(found)
+        sizes.add(len(found))
+    assert sizes == {len(data) // 2, len(data)}
 
 
 def test_a_batch_that_is_gone_is_not_taken_for_an_empty_one(

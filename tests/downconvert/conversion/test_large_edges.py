@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
+from downconvert.conversion.streamed import large
 from downconvert.conversion.streamed.oversize import CHANGED
 from records import (
     Codec,
@@ -247,3 +248,18 @@ def test_many_small_headers_of_a_large_record_are_skipped(key: str) -> None:
     whole = outcome(log, V1, MiB)
     assert whole == (whole[0], "None")
     assert outcome(log, V1, 1024) == whole
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_large_record_may_have_exactly_the_size_of_the_largest_message(
+    excess: int, magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A smaller limit stands for that of 2 GiB."""
+    value = bytes(100_000)
+    data = MemoryRecords(build([Record(0, 5, value=value)], magic=magic))
+    monkeypatch.setattr(large, "SIZE_MAX", 14 + len(value) - excess)  # of v0, after its size field
+    good, error = until_error(convert(data, 0))
+    assert bool(good) == (not excess)
+    assert (error is None) == (not excess)
+    assert not excess or "record is too large for a message" in str(error)

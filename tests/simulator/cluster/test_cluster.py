@@ -32,7 +32,7 @@ def test_promises_hold_in_a_cluster_of_five_and_for_a_lone_broker() -> None:
         assert outcome.committed > 0
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_a_broker_with_a_full_disk_does_not_repeat_requests() -> None:
     """Each response brought all its requests again, and each of those a response: it never
     ended."""

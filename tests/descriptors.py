@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.ports import claims
+
 
 @contextmanager
 def no_more_files() -> Iterator[None]:
@@ -21,9 +23,10 @@ def no_more_files() -> Iterator[None]:
 
 
 def open_files() -> set[str]:
-    """What the descriptors of this process refer to."""
-    found = set()
+    """What the descriptors of this process refer to, without those that only claim a port."""
+    found, claimed = set(), {str(descriptor) for descriptor in claims()}
     for path in Path("/dev/fd").iterdir():
         with suppress(OSError):  # that of the listing
-            found.add(str(path.readlink()))
+            if path.name not in claimed:
+                found.add(str(path.readlink()))
     return found

@@ -28,6 +28,11 @@ def free_ports(count: int) -> list[int]:
     return [next(_ports) for _ in range(count)]
 
 
+def claims() -> set[int]:
+    """The descriptors that keep ports from other processes."""
+    return {claim.fileno() for claim in _claims}
+
+
 def wait_for_server(
     port: int, process: "subprocess.Popen[bytes]", message: Callable[[], str], seconds: float
 ) -> None:

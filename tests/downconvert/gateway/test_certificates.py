@@ -170,7 +170,7 @@ def test_the_report_has_the_version_that_a_client_speaks(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tls_min_version": "1.4"}, "none of 1.0, 1.1, 1.2, 1.3"),
+        ({"tls_min_version": "1.4"}, "is not one of 1.0, 1.1, 1.2, 1.3"),
         ({"tls_ciphers": "NONE-SUCH"}, "tls_ciphers 'NONE-SUCH'"),
     ],
 )

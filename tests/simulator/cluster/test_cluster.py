@@ -74,7 +74,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         Replicas,
         "high_watermark",
         lambda _self, _known, leader_end, _now, _isr_min: leader_end,
-        66,
+        28,
         "where before there was",
     ),
     "not truncated when the leader changes": (

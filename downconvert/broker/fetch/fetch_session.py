@@ -140,15 +140,15 @@ class FetchSessions:
             if partitions.pop(key, None) is not None:
                 session.size -= size_of(key)
         self._partitions += session.size - before
-        if not partitions or self._partitions > PARTITIONS_MAX:
+        session.last_used = now
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        if not partitions or not self._has_room(0, now):
             self._remove(session.id)
             if partitions:
                 raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return Sessionless(list(asked.values()))  # a partition may be both added and forgotten
         self._note_size(session)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
-        session.last_used = now
-        self._sessions[session.id] = self._sessions.pop(session.id)
         return Incremental(self, session, session.epoch, list(partitions.values()))
 
     def create(
@@ -163,7 +163,7 @@ class FetchSessions:
         """Creates a session and returns its id. 0: there are too many."""
         with self._lock:
             size = sum(size_of(one.asked.key) for one in cached)
-            if not cached or self._partitions + size > PARTITIONS_MAX:
+            if not cached or not self._has_room(size, now):
                 return NO_SESSION
             value = (is_follower, len(cached))
             if len(self._sessions) >= self._slots and not self._evict(value, now):
@@ -202,6 +202,17 @@ class FetchSessions:
             self.large.add(session.id)
         else:
             self.large.discard(session.id)
+
+    def _has_room(self, size: int, now: float) -> bool:
+        """Whether partitions of this size fit in. If not, sessions that were idle for too long are
+        removed. Otherwise one large session would keep all others out, long after its client has
+        gone."""
+        while self._partitions + size > PARTITIONS_MAX:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now - oldest.last_used <= IDLE_MAX:
+                return False
+            self._remove(oldest.id)
+        return True
 
     def _evict(self, value: tuple[bool, int], now: float) -> bool:
         """Makes room for a session of this value. Evicts the least recently used session, if it

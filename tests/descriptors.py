@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.ports import claims
+from .ports import claims
 
 
 @contextmanager

@@ -104,12 +104,16 @@ def truncated(
 ) -> Truncated | None:
     """The exported records that a leader has truncated since; None: no such records are known.
     JobError: the log is older than the export, unless `corrects` is set. Then its leader epoch
-    replaces the later one in `contents`, with a warning."""
+    replaces the later one in `contents`, with a warning.
+
+    A log whose own leaders are later is not older, although its record may be: the election of an
+    unclean leader removes all records of an epoch."""
     name = log.topic_partition
     found = None
     for end, epoch in list(contents.epochs.get(name, {}).items()):
         now = _epoch_before(log, facts, end)
-        if UNKNOWN < now < epoch:
+        is_earlier = UNKNOWN < now < epoch
+        if is_earlier and (end <= log.start_offset or _latest(log, facts) <= epoch):
             what = (
                 f"{name} was exported up to {end} in leader epoch {epoch}, and {log.directory} is "
                 f"of epoch {now} there"
@@ -123,10 +127,30 @@ def truncated(
             warnings.warn(f"{what}: this is noted now", RuntimeWarning, stacklevel=2)
             contents.epochs[name][end] = now
             continue
-        start = _changed_from(log, facts, Place(end, epoch))
+        if is_earlier:
+            start: int | None = _start_of(log, facts, now)
+        else:
+            start = _changed_from(log, facts, Place(end, epoch))
         if start is not None and (found is None or start < found.start):
             found = Truncated(name, start, contents.end_of(name) or end, epoch)
     return found
+
+
+def _latest(log: PartitionLog, facts: Facts) -> int:
+    """The latest leader epoch in the broker's checkpoint and the last batch; -1: not known."""
+    epochs = [one.epoch for one in facts.epochs]
+    last = [file for file in log.segments if file.size][-1:]
+    header = last_batch(last[0]).header if last else None
+    return max(epochs if header is None else [*epochs, header.leader_epoch], default=UNKNOWN)
+
+
+def _start_of(log: PartitionLog, facts: Facts, epoch: int) -> int:
+    """The first offset of a leader epoch in a log. A later epoch that was removed began there or
+    after it, unless its own leader was unclean, too."""
+    starts = [one.start_offset for one in facts.epochs if one.epoch == epoch]
+    if not starts:
+        starts = [one.base_offset for one in headers_of(log) if one.leader_epoch == epoch]
+    return max(min(starts, default=0), log.start_offset)
 
 
 def _changed_from(log: PartitionLog, facts: Facts, place: Place) -> int | None:

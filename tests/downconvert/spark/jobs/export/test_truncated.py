@@ -33,8 +33,20 @@ def test_all_exported_offsets_after_a_truncation_are_named(
     assert found(path, ranges, {5: 2, 10: 2}) == Truncated(A, 6, 11, 2)
     assert found(path, ranges, {5: 2, 10: 4, 11: 4}) is None
     assert found(path, ranges, {}) is None
-    with pytest.raises(JobError, match=r"up to 5 in leader epoch 3, and .*is of epoch 2"):
-        found(path, ranges, {5: 3})
+    # The log has later leaders, so epoch 3 is no longer in it.
+    assert found(path, ranges, {5: 3}) == Truncated(A, 3, 11, 3)
+    for epoch in (4, 5):  # the log has epoch 4, but only later, and no leader after it
+        with pytest.raises(JobError, match=rf"up to 5 in leader epoch {epoch}, .*is of epoch 2"):
+            found(path, ranges, {5: epoch})
+
+
+def test_records_that_retention_has_deleted_are_not_named(tmp_path: Path) -> None:
+    path = log(tmp_path, (0, 0, 3), (2, 3, 6), (4, 6, 12))
+    (path / "log-start-offset-checkpoint").write_text("0\n1\na 0 4\n")
+    assert found(path, [(0, 5)], {5: 3}) == Truncated(A, 4, 5, 3)
+    assert found(path, [(0, 6)], {6: 3}) == Truncated(A, 4, 6, 3)
+    with pytest.raises(JobError, match="up to 4 in leader epoch 3"):
+        found(path, [(0, 4)], {4: 3})
 
 
 def test_a_record_that_compaction_has_removed_is_not_taken_for_truncated(tmp_path: Path) -> None:

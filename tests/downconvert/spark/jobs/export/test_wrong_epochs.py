@@ -94,3 +94,18 @@ def test_truncation_is_seen_after_an_epoch_that_the_checkpoint_contradicts(
         exported(monkeypatch, source, lake.target)
     exported(monkeypatch, source, lake.target, repair=True)
     assert sizes(lake) == values((3, 0, 3), (4, 3, 7))
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_repair_replaces_the_records_of_an_epoch_that_an_unclean_leader_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: bool
+) -> None:
+    """The log's record at the end of the export is of an earlier epoch, but the log is not old."""
+    lake, source = Lake(tmp_path, "parquet"), tmp_path / "logs"
+    exported(monkeypatch, log(source, (1, 0, 4), (2, 4, 7), (3, 7, 10)), lake.target)
+    log(source, (1, 0, 4), (2, 4, 10), (4, 10, 12), checkpoint=checkpoint)
+    with pytest.raises(JobError, match="offsets 4 up to 10 of a-0 as they were in leader epoch 3"):
+        exported(monkeypatch, source, lake.target)
+    exported(monkeypatch, source, lake.target, repair=True)
+    assert sizes(lake) == values((1, 0, 4), (2, 4, 10), (4, 10, 12))
+    assert exported(monkeypatch, source, lake.target).epochs == {A: {12: 4}}

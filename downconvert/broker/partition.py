@@ -104,10 +104,18 @@ class Partition(PartitionState):
             return self.log.producers()
 
     def size(self) -> int:
-        """Bytes of the records on disk. OSError: the files are gone, so it is being deleted."""
-        with self.lock:  # no segment is removed between the list of them and the look at each
-            log = self.log
-            return sum(log.end_of(segment) for segment in log.segments)
+        """Bytes of the records on disk. OSError: the files are gone, so it is being deleted.
+
+        The lock is not held while files are opened, because clients would wait for a slow disk."""
+        log = self.log
+        while True:
+            segments = list(log.segments)
+            try:
+                return sum(map(log.end_of, segments))
+            except OSError:
+                with self.lock:  # a removal of segments that has begun is complete now
+                    if segments == list(log.segments):
+                        raise
 
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1

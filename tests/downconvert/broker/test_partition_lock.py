@@ -1,7 +1,6 @@
 """A partition for several threads: each step takes the lock once, and checks what it finds then."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,6 @@ READING: dict[str, Callable[[Partition], object]] = {
     "end_of_epoch": lambda one: one.end_of_epoch(1),
     "divergence": lambda one: one.divergence(5, 1),
     "producers": lambda one: one.producers(),
-    "size": lambda one: one.size(),
 }
 LEADING: dict[str, Callable[[Partition], object]] = {
     "append": lambda one: one.append(produced(), 0.0, 1),
@@ -206,25 +204,40 @@ def test_a_refused_proposal_is_made_again_with_the_lock_held(leader: Partition) 
     assert late.times == 2
 
 
-def test_a_segment_that_is_removed_meanwhile_does_not_hide_the_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise a scrape during a deletion of old records would call the partition offline."""
+@pytest.fixture
+def segmented(tmp_path: Path) -> Iterator[Partition]:
+    """Three segments of one record."""
     small = LogConfig(segment_bytes=len(batch(0)))
     with writable_broker(tmp_path, "t", log_config=small) as broker:
         partition = broker.topics["t"].partitions[0]
         for offset in range(3):
             partition.log.writer.append(batch(offset))
-        end_of, removing = Log.end_of, ThreadPoolExecutor(1)
+        yield partition
 
-        def remove() -> None:
-            with partition.lock:
-                partition.log.writer.delete_records(3)
 
-        def looked(log: Log, segment: Segment) -> int:
-            wait([removing.submit(remove)], timeout=0.1)  # it is over at once, or waits for us
-            return end_of(log, segment)
+def test_a_segment_that_is_removed_meanwhile_does_not_hide_the_size(
+    segmented: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a scrape during a deletion of old records would call the partition offline."""
+    end_of, held, late = Log.end_of, list[bool](), watched(segmented)
 
-        monkeypatch.setattr(Log, "end_of", looked)
-        with removing:
-            assert partition.size() == 3 * len(batch(0))
+    def looked(log: Log, segment: Segment) -> int:
+        held.append(late.is_held)
+        with late:
+            segmented.log.writer.delete_records(3)
+        return end_of(log, segment)
+
+    monkeypatch.setattr(Log, "end_of", looked)
+    assert segmented.size() == len(batch(0))  # of the last one
+    assert held == [False, False]  # nobody waits while it looks at the files
+
+
+def test_the_size_of_a_log_whose_files_are_gone_is_an_error(
+    segmented: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_log: Log, _segment: Segment) -> int:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Log, "end_of", gone)
+    with pytest.raises(FileNotFoundError):
+        segmented.size()

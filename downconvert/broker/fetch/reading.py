@@ -109,8 +109,9 @@ def all_available(partition: Partition, offset: int, up_to: int, enough: int) ->
 
 def ends_with_its_segment(partition: Partition, offset: int, up_to: int) -> bool:
     """Whether a read from `offset` ends before `up_to`, because it is of one segment."""
-    segments = partition.log.segments
-    return len(segments) > 1 and offset < segments[-1].base_offset < up_to
+    with partition.lock:
+        segments = partition.log.segments
+        return len(segments) > 1 and offset < segments[-1].base_offset < up_to
 
 
 def _from_a_record_on(

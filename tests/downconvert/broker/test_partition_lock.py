@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.broker.config import BrokerConfig
+from downconvert.broker.fetch.reading import ends_with_its_segment
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.topic_configs import append_config
@@ -241,3 +242,12 @@ def test_the_size_of_a_log_whose_files_are_gone_is_an_error(
     monkeypatch.setattr(Log, "end_of", gone)
     with pytest.raises(FileNotFoundError):
         segmented.size()
+
+
+def test_whether_a_fetch_ends_with_its_segment_is_known_of_the_segments_of_one_moment(
+    segmented: Partition,
+) -> None:
+    assert ends_with_its_segment(segmented, 0, 3)
+    assert not ends_with_its_segment(segmented, 2, 3)
+    watched(segmented, 1, lambda: segmented.log.writer.delete_records(3))
+    assert not ends_with_its_segment(segmented, 0, 3)

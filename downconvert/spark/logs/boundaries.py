@@ -1,9 +1,9 @@
 """Finds batch boundaries in a segment through its offset index. Reads the bytes of all indexes.
 
 An index entry is a hint. It is used only if a batch begins at its position, and another batch or
-the end of the log follows that batch. When a boundary is searched for by offset, the offset of that
-batch must also agree. For a segment that is not on this machine, the driver reads only the index.
-The tasks on both sides of a boundary verify it by the same rule (opening.py).
+the end of the log follows that batch. The offset of that batch must agree with the entry, and with
+the batches since the previous entry. For a segment that is not on this machine, the driver reads
+only the index. The tasks on both sides of a boundary verify it by the same rule (opening.py).
 
 Not here: where to cut (splits.py)."""
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from downconvert.storage.errors import StorageError
 from downconvert.storage.names import Kind
-from downconvert.storage.segments.rising import counted, may_have
+from downconvert.storage.segments.rising import counted, fitting, may_have
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batches.reader import read_batch
 from records.checksum import verify_checksum
@@ -112,7 +112,21 @@ class Boundaries:
 
     def _is_one(self, slot: int) -> bool:
         position, entry = int(self._positions[slot]), int(self._offsets[slot])
-        return self._records is None or begins_batch(self._records, position, entry)
+        if self._records is None:
+            return True
+        return begins_batch(self._records, position, entry) and self._fits(slot, position)
+
+    def _fits(self, slot: int, position: int) -> bool:
+        """Whether the offset of a batch is between those of its neighbours, as far as is known. The
+        index entry does not always show it: it may have the last offset of several batches."""
+        assert self._records is not None
+        start = int(self._positions[slot - 1]) if slot else 0
+        with suppress(CorruptRecordsError):
+            headers = counted(self._records.slice(start, self._records.size - start))
+            for header in fitting(headers, self._base):
+                if start + header.position >= position:
+                    return start + header.position == position
+        return True
 
 
 def begins_batch(records: Records, position: int, entry: int | None = None) -> bool:

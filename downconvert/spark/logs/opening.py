@@ -17,7 +17,7 @@ from downconvert.storage.segments.segment import Segment
 from records import FileRecords, Records
 from records.files.file_records import SharedFile
 
-from .boundaries import Boundaries, begins_batch, is_before, is_beyond
+from .boundaries import Boundaries, is_before, is_beyond
 from .segment_files import SegmentFile
 from .splits import Split
 
@@ -92,23 +92,24 @@ def _stored(split: Split) -> OpenedSegment:
         records = RangeRecords(blocks, 0, file.size)
         look = RangeRecords(Direct(blocks), 0, file.size)
         found = OpenedSegment(records, split.start, split.end, file, look, blocks.close)
-        hints = found.boundaries
         if split.is_verified:
             return found
-        if split.is_cut and not begins_batch(look, split.start):
-            after = hints().from_position(split.start)
-            found.start = file.size if after is None else after
-        elif not split.is_cut and split.start:
-            is_late = is_beyond(look, split.start, split.first_offset)
-            if is_late or not begins_batch(look, split.start):
-                found.start = hints().before_offset(split.first_offset)
+        if split.start:
+            found.start = _boundary(found, split.start)
+            is_late = found.start != split.start or is_beyond(look, found.start, split.first_offset)
+            if is_late and not split.is_cut:
+                found.start = found.boundaries().before_offset(split.first_offset)
         if split.end < file.size:
+            found.end = _boundary(found, split.end)
             if not split.is_followed and is_before(look, split.end, split.end_offset):
                 found.end = file.size
-            elif not begins_batch(look, split.end):
-                after = hints().from_position(split.end)
-                found.end = file.size if after is None else after
     except BaseException:
         blocks.close()
         raise
     return found
+
+
+def _boundary(found: OpenedSegment, planned: int) -> int:
+    """The boundary that is used in place of a planned one: the same, unless it proves wrong."""
+    boundary = found.boundaries().from_position(planned)
+    return found.file.size if boundary is None else boundary

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from downconvert.spark.errors import SegmentChangedError
-from downconvert.spark.logs import opening
+from downconvert.spark.logs.boundaries import Boundaries
 from downconvert.spark.logs.opening import OpenedSegment, opened
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.splits import Split
@@ -169,11 +169,11 @@ def test_a_segment_that_is_closed_has_no_file_open(
 def test_a_segment_that_cannot_be_looked_at_has_no_file_open(
     mounted: SegmentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable(*_: Any) -> bool:
+    def unreachable(*_: Any) -> int:
         assert open_below(mounted.directory)
         raise StoreError("the store does not answer")
 
-    monkeypatch.setattr(opening, "begins_batch", unreachable)
+    monkeypatch.setattr(Boundaries, "from_position", unreachable)
     with pytest.raises(StoreError):
         opened_at(stored(mounted), SIZE, 2 * SIZE, is_cut=True)
     assert open_below(mounted.directory) == []

@@ -20,11 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from downconvert.spark.jobs.jobs import JobError, Json, chosen, run_tasks, watched
 from downconvert.spark.jobs.progress import Step, no_step
-from downconvert.spark.logs.isolation import committed_of
-from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.isolation import Committed, committed_of
+from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
 from downconvert.spark.logs.staging import trimmed
 from downconvert.spark.logs.stored_trees import OF_PARTITION
 from downconvert.spark.logs.trees import is_elsewhere
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.patterns import expanded
 from downconvert.spark.stores.stores import below, is_stored, pinned, shown
 from downconvert.storage.disk.files import DISK, replace_file
@@ -193,13 +194,9 @@ def _mounted(paths: Sequence[str]) -> list[str]:
 def _tasks(
     logs: Sequence[PartitionLog], target: Callable[[str], str], settings: Settings
 ) -> list[Task]:
-    leaves_out = settings.to_magic != V2 and settings.isolation == "read_committed"
     tasks: list[Task] = []
-    for log in logs:
+    for log, committed in zip(logs, _committed(logs, settings), strict=True):
         into = target(str(log.topic_partition))
-        # A task fetches one segment. Without transaction indexes, the marker of an aborted
-        # transaction may be in another one.
-        committed = committed_of(log) if leaves_out and not log.is_mounted else None
         for segment in log.segments:
             task = Task(
                 topic=log.topic_partition.topic,
@@ -224,6 +221,20 @@ def _tasks(
                 task = replace(task, aborted=aborted)
             tasks.append(task)
     return tasks
+
+
+def _committed(logs: Sequence[PartitionLog], settings: Settings) -> list[Committed | None]:
+    """The committed part of each log. None: its task finds the aborted records.
+
+    A task fetches one segment of a log in a store. Without transaction indexes, the marker of an
+    aborted transaction may be in another segment."""
+    if settings.to_magic == V2 or settings.isolation != "read_committed":
+        return [None] * len(logs)
+    return in_parallel(
+        lambda log: None if log.is_mounted else committed_of(log),
+        logs,
+        is_mounted=are_mounted(logs),
+    )
 
 
 def _check(target: Path, settings: Settings) -> None:

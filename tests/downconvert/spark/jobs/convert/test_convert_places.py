@@ -3,6 +3,7 @@ format, with and without aborted records."""
 
 import random
 from pathlib import Path
+from threading import Barrier
 from typing import Any, Final, Literal, NamedTuple
 
 import fsspec
@@ -10,10 +11,13 @@ import pytest
 
 from downconvert.spark.jobs.convert import convert
 from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.logs.isolation import Committed, committed_of
+from downconvert.spark.logs.segment_files import PartitionLog
 from records.formats import V0, V1, V2, TimestampType
 from tests.downconvert.spark.in_process import SESSION, without_spark
-from tests.downconvert.spark.log_places import ABORTED, EVERYTHING, PLACES
+from tests.downconvert.spark.log_places import ABORTED, EVERYTHING, PLACES, STORE
 from tests.downconvert.spark.reading import Row, rows
+from tests.downconvert.storage.logs import batch, segment
 
 pytestmark = pytest.mark.usefixtures("store_of_this_machine")
 
@@ -71,3 +75,22 @@ def as_converted(row: Row, to_magic: int) -> Row:
         return row | {"timestampType": max(row["timestampType"], TimestampType.CREATE)}
     without = {"timestamp": -1000, "timestampType": int(TimestampType.NONE)}
     return row | {"headers": None} | (without if to_magic == V0 else {})
+
+
+def test_the_transactions_of_several_logs_in_a_store_are_found_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without indexes, a log is read for that, and the tasks do not begin before."""
+    (tmp_path / "source").mkdir()
+    for name in ("a-0", "b-0"):
+        segment(tmp_path / "source" / name, 0, batch(0))
+    together = Barrier(2, timeout=60)
+
+    def found(log: PartitionLog) -> Committed:
+        together.wait()
+        return committed_of(log)
+
+    monkeypatch.setattr(convert, "committed_of", found)
+    settings = Settings(to_magic=V1, isolation="read_committed")
+    tasks = convert.plan([f"{STORE}{tmp_path / 'source'}"], tmp_path / "target", settings, ())
+    assert [task.aborted for task in tasks] == [(), ()]

@@ -4,7 +4,7 @@ All decisions that depend on the definition are made during generation, as datac
 `__init__`. So the generated code needs no call for each field. Nothing that a client sends becomes
 code: names come from the definitions.
 
-Not here: the generated functions (decoder.py, encoder.py, error_codes.py)."""
+Not here: the generated functions (decoder.py, encoder.py, error_codes.py, plain_values.py)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,8 +13,8 @@ from downconvert.protocol.schemas import Message
 
 UNKNOWN: Final = -1  # an offset
 
-# A session without a request for this long may be evicted by any other, and one that is older by
-# a larger one [FetchSession.scala].
+# Any new session may evict one that had no request for this long. A larger one may also evict one
+# that has been used for longer than this [FetchSession.scala].
 IDLE_MAX: Final = 120.0  # seconds
 
 # Characters of a topic's name. A longer one, which no topic has, counts as more partitions.

@@ -61,7 +61,8 @@ def read(version: int) -> Read:
 
 @cache
 def respond(version: int, level: int) -> Respond:
-    """`level`: of isolation. Without an aborted transaction, their array is null, or empty."""
+    """Makes responses with records of no aborted transaction. `level`: the isolation level. It
+    decides whether the array of aborted transactions is empty or null."""
     fields = (*TOPIC, "partition_index", *OFFSETS, "records")
     aborted = 0 if level == READ_COMMITTED else None
     fixed = {"responses": 1, "partitions": 1, "aborted_transactions": aborted}

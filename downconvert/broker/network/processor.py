@@ -165,7 +165,8 @@ class Processor:
         thread.take(connection)
 
     def _wait_for_response(self, connection: Connection, exchange: Exchange) -> None:
-        """The exchange is not done yet. It may no longer need its request."""
+        """Waits for an exchange that is not done yet. Releases its request's memory if the exchange
+        no longer needs it, and counts the request's elements otherwise."""
         if not exchange.has_request:
             connection.incoming.release()
         elif not connection.incoming.memory.charge(exchange.request.elements):

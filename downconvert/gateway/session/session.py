@@ -378,7 +378,7 @@ class Session:
             return self._refused(header, body, permission.refusal)
         answer = yield from self._ask(header, body, now)
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
-            return self._refused(header, body, Message())  # as by a broker, which writes the rest
+            return self._refused(header, body, Message())  # the cluster has got the allowed part
         if isinstance(answer, Message):
             permission.complete(answer)
         return self._answered(header, answer, body)

@@ -114,7 +114,7 @@ class Boundaries:
         position, entry = int(self._positions[slot]), int(self._offsets[slot])
         if self._records is None:
             return True
-        return begins_batch(self._records, position, entry) and self._fits(slot, position)
+        return self._fits(slot, position) and begins_batch(self._records, position, entry)
 
     def _fits(self, slot: int, position: int) -> bool:
         """Whether the offset of a batch is between those of its neighbours, as far as is known. The

@@ -101,13 +101,16 @@ def test_a_wrong_offset_where_a_task_or_a_range_begins_is_reported(
         flip(directory, found, number, bit)
         for path in (tmp_path / "logs", packed(tmp_path / "logs")):
             for start, task in [(BASE, size), (BASE, 3 * size), (first, 2**20), (first + 4, size)]:
-                options = {"startingOffsets": f'{{"orders":{{"0":{start}}}}}'}
-                cut = rows(path, mode="PERMISSIVE", maxPartitionBytes=task, **options)
+                bounds = f'{{"orders":{{"0":{start}}}}}'
+                options = {"startingOffsets": bounds, "maxPartitionBytes": task}
+                cut = rows(path, mode="PERMISSIVE", **options)
                 lost = [row["_corrupt"] for row in cut if row["_corrupt"]]
                 gaps = [(one["startOffset"], one["endOffset"]) for one in lost]
                 assert gaps == [(max(first, start), first + 10)], (bit, path, start)
                 read = [row["offset"] for row in cut if not row["_corrupt"]]
                 assert read == [*range(start, first), *range(first + 10, end)], (bit, path, start)
+                counts = rows(path, level="count", mode="DROPMALFORMED", **options)
+                assert sum(row["records"] for row in counts) == len(read), (bit, path, start)
 
 
 @pytest.mark.parametrize("level", ["record", "batch"])

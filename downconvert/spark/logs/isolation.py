@@ -123,19 +123,21 @@ def _indexed(log: PartitionLog) -> _Indexed:
     """The result for one copy. Its batches are read from its last sound snapshot of producers on.
     Most copies have one at the beginning of their last segment."""
     overlaps = not log.is_mounted and any(one.is_clipped for one in log.segments[:-1])
+    open_: Sequence[ProducerState] = ()
     with suppress(CorruptFileError, CorruptIndexError), staged(log, ()) as directory:
         segments = [_small_files(log, file, directory) for file in log.segments]
         found = _followed_from_snapshot(log.segments, segments)
+        open_ = found.open
         if overlaps or not all(map(_has_indexes, log.segments)):
-            return _Indexed(open=found.open)
+            return _Indexed(open=open_)
         aborted = [one for segment in segments for one in segment.aborted()]
         known = set(map(_key, aborted))
         late = [one.first_offset for one in found.aborted if _key(one) not in known]
-        stable = min((*(one.transaction_start for one in found.open), *late), default=found.end)
+        stable = min((*(one.transaction_start for one in open_), *late), default=found.end)
         goes_further = any(found.end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
         is_decided = stable == found.end and found.is_sound and not goes_further
-        return _Indexed(stable if found.is_sound else 0, aborted, is_decided, found.open)
-    return _Indexed()
+        return _Indexed(stable if found.is_sound else 0, aborted, is_decided, open_)
+    return _Indexed(open=open_)  # an index is damaged
 
 
 def _noted(log: PartitionLog) -> list[AbortedTransaction] | None:

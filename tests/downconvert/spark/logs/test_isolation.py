@@ -283,6 +283,16 @@ def test_a_transaction_that_was_open_before_the_log_begins_ends_it_where_it_begi
     assert committed_of(log).end == 3
 
 
+def test_a_snapshot_shows_an_open_transaction_though_an_index_is_damaged(tmp_path: Path) -> None:
+    """No copy has the transaction's batches any more."""
+    indexed_segment(tmp_path / "a-0", 3, batch(3), batch(4))
+    states = ProducerStates([ProducerState(5, 0, transaction_start=1)])
+    write_snapshot(UNSYNCED, tmp_path / "a-0" / file_name(3, Kind.SNAPSHOT), states)
+    (tmp_path / "a-0" / file_name(3, Kind.TRANSACTION_INDEX)).write_bytes(b"noise")
+    (log,) = find_partitions([str(tmp_path)])
+    assert committed_of(log).end == 3
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("has_indexes", [False, True])
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])

@@ -25,7 +25,8 @@ class SegmentFile:
     cleaned: the offset up to which a cleaner has cleaned this copy of the log. is_disputed: it is
     the last one, another copy has offsets up to `next_offset`, and it is not known whether a later
     leader has truncated them. epoch_max: a later leader epoch in a batch is wrong, and counts as
-    this one."""
+    this one. merged_at: a cleaner may have merged the next segment into this one, at this offset.
+    None of its batches begins before that offset and ends after it."""
 
     directory: str
     base_offset: int
@@ -39,6 +40,7 @@ class SegmentFile:
     cleaned: int = 0
     is_disputed: bool = False
     epoch_max: int = OFFSET_MAX
+    merged_at: int = OFFSET_MAX
 
     @property
     def offset_max(self) -> int:

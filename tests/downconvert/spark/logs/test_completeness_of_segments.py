@@ -255,3 +255,29 @@ def test_a_wrong_offset_below_the_start_of_a_log_does_not_damage_its_end(
     low = struct.pack(">q", -1) + BATCHES[2][8:]
     file = made(tmp_path, b"".join([*BATCHES[:2], low]), next_offset=OFFSET_MAX)
     assert is_damaged_after(file, offset) is is_damaged
+
+
+def test_an_index_entry_does_not_show_which_of_two_overlapping_batches_is_right(
+    tmp_path: Path,
+) -> None:
+    """The entry has the last offset of the second batch, which the wrong offset still has."""
+    file = made(tmp_path, BATCHES[0] + with_offset(3, BATCHES[1]) + BATCHES[2] + BATCHES[3])
+    for start in range(2, 8):
+        read = [(one.start, one.end) for one in scan(file, start, 8) if one.state is State.WHOLE]
+        assert read[0][0] == max(start, 4)
+        assert read[-1][1] == 8
+
+
+def test_a_batch_that_goes_on_in_the_next_segment_does_not_lend_it_records(tmp_path: Path) -> None:
+    """A cleaner may merge segments, but it does not join their batches."""
+    indexed_segment(tmp_path / "a-0", 0, *BATCHES[:2])
+    (tmp_path / "a-0" / file_name(0, Kind.LOG)).write_bytes(BATCHES[0] + with_offset(3, BATCHES[1]))
+    indexed_segment(tmp_path / "a-0", 4, BATCHES[2][:-1] + b"?", BATCHES[3])
+    found = rows(tmp_path, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == [0, 1, 6, 7]
+    named = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in named] == [(2, 4), (4, 6)]
+
+
+def with_offset(offset: int, data: bytes) -> bytes:
+    return offset.to_bytes(8, "big") + data[8:]

@@ -18,7 +18,7 @@ HeaderAt: TypeAlias = Callable[[int], BatchHeader | None]
 def look_at_first(entries: Entries) -> None:
     """Notes the first entry of a segment as misplaced if it begins before the segment."""
     with suppress(CorruptRecordsError):
-        header = None if entries.split.is_cut else entries.header(entries.position)
+        header = entries.header(entries.position)
         if header is not None and header.base_offset < entries.split.segment.base_offset:
             entries.misplaced = entries.position
 

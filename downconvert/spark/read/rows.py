@@ -70,7 +70,7 @@ class _RowReader:
         entries = self._entries
         if self._verify:
             look_at_first(entries)
-        while entries.position < entries.end or entries.position == entries.misplaced:
+        while entries.position < entries.end:
             try:
                 entries.check_place()
                 yield from self._read_ordinary()

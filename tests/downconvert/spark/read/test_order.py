@@ -88,13 +88,10 @@ def test_a_wrong_offset_where_a_task_or_a_range_begins_is_reported(
     tmp_path: Path, number: int, appended: int
 ) -> None:
     """In a store or not, with an index that has the last offset of so many batches."""
-    directory = tmp_path / "logs" / "orders-0"
-    found = written(directory, "plain")
+    found = written(directory := tmp_path / "logs" / "orders-0", "plain")
     size = len(found[0])
-    entries = [
-        struct.pack(">ii", 10 * (at + appended) - 1, size * at)
-        for at in range(appended, BATCHES, appended)
-    ]
+    firsts = range(appended, BATCHES, appended)
+    entries = [struct.pack(">ii", 10 * (at + appended) - 1, size * at) for at in firsts]
     (directory / file_name(BASE, Kind.OFFSET_INDEX)).write_bytes(b"".join(entries))
     first, end = BASE + 10 * number, BASE + 20 * BATCHES
     for bit in range(6):
@@ -102,10 +99,10 @@ def test_a_wrong_offset_where_a_task_or_a_range_begins_is_reported(
         for path in (tmp_path / "logs", packed(tmp_path / "logs")):
             for start, task in [(BASE, size), (BASE, 3 * size), (first, 2**20), (first + 4, size)]:
                 bounds = f'{{"orders":{{"0":{start}}}}}'
-                options = {"startingOffsets": bounds, "maxPartitionBytes": task}
+                options: Any = {"startingOffsets": bounds, "maxPartitionBytes": task}
                 cut = rows(path, mode="PERMISSIVE", **options)
-                lost = [row["_corrupt"] for row in cut if row["_corrupt"]]
-                gaps = [(one["startOffset"], one["endOffset"]) for one in lost]
+                lost = (row["_corrupt"] for row in cut)
+                gaps = [(one["startOffset"], one["endOffset"]) for one in lost if one]
                 assert gaps == [(max(first, start), first + 10)], (bit, path, start)
                 read = [row["offset"] for row in cut if not row["_corrupt"]]
                 assert read == [*range(start, first), *range(first + 10, end)], (bit, path, start)

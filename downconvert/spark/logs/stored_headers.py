@@ -51,7 +51,7 @@ def records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
     """The header of the batch with an offset; None: there is none, or damage precedes it."""
     with records_near(file, offset) as records, suppress(CorruptRecordsError):
-        for header in fitting(counted(records), file.base_offset):
+        for header in fitting(counted(records), _reached(file, records)):
             if header.last_offset >= offset:
                 return header if header.base_offset <= offset else None
     return None
@@ -144,4 +144,11 @@ def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[tupl
                 yield records, known.base_offset
                 return
     with records_near(file, file.next_offset - 1) as near:
-        yield near, file.base_offset
+        yield near, _reached(file, near)
+
+
+def _reached(file: SegmentFile, near: Records) -> int:
+    """An offset that all batches from a place in a segment on have reached. An index entry leads to
+    a place within the segment, and confirms the offset of the first batch there."""
+    first = header_at(near, 0) if near.origin else None
+    return file.base_offset if first is None else first.base_offset

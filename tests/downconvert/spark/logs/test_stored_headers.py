@@ -90,6 +90,30 @@ def test_a_last_batch_with_too_low_an_offset_is_damage(
     assert (header.base_offset, is_damaged) == (5, True)
 
 
+@pytest.mark.parametrize("count", [4, 1000])
+@pytest.mark.parametrize("low", [1, 4, 70])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_last_batch_with_too_low_an_offset_is_damage_also_behind_an_index_entry(
+    tmp_path: Path, count: int, low: int, is_packed: bool
+) -> None:
+    """Its offset may be one of the batch before it, where reading begins."""
+    logs, end = tmp_path / "logs", 10 * count
+    logs.mkdir()
+    entries = [batch(*range(at, at + 10)) for at in range(0, end, 10)]
+    indexed_segment(logs / "a-0", 0, *entries)
+    entries[-1] = struct.pack(">q", max(0, end - 10 - low)) + entries[-1][8:]
+    (logs / "a-0" / file_name(0, Kind.LOG)).write_bytes(b"".join(entries))
+    ((file,),) = (
+        log.segments for log in find_partitions([str(packed(logs) if is_packed else logs)])
+    )
+    header, is_damaged = last_batch(file)
+    assert header is not None
+    assert (header.base_offset, is_damaged) == (end - 20, True)
+    found = [header_of(file, offset) for offset in range(end - 20, end)]
+    expected = [end - 20] * 10 + [None] * 10
+    assert [None if one is None else one.base_offset for one in found] == expected
+
+
 @pytest.mark.parametrize("valid_until", [OFFSET_MAX, 6, 2])
 def test_a_segment_has_no_offset_that_a_later_leader_has_truncated(
     tmp_path: Path, valid_until: int

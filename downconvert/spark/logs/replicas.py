@@ -105,7 +105,7 @@ def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        elif copy is not best and copy.is_damaged and not best.is_damaged:
+        elif copy is not best and copy.is_damaged:  # it may go beyond what is reported
             warnings.warn(
                 f"{copy.directory} is damaged after offset {copy.end_offset} of {name}: it is not "
                 f"known whether it went beyond {best.end_offset}, where {best.directory} ends",

@@ -420,3 +420,19 @@ def test_damage_after_a_wrong_offset_is_reported_where_a_task_begins(
     absent = {at for one in lost for at in range(one["startOffset"], one["endOffset"])}
     assert absent == set(range(150, 170))
     assert len(found) - len(lost) == 180
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("start", [0, 4])
+def test_a_wrong_offset_is_where_the_batch_before_it_ends(
+    tmp_path: Path, level: str, start: int
+) -> None:
+    """Damage hides the offsets of the batches before that one. Reading begins there, or goes on."""
+    entries = [batch(at, at + 1) for at in range(0, 12, 2)]
+    log = indexed_segment(tmp_path / "a-0", 0, *entries).path()
+    noise = b"\xff" * len(entries[1])
+    log.write_bytes(b"".join([entries[0], noise, entries[2], wrong(entries[3], 2), *entries[4:]]))
+    options = {"mode": "PERMISSIVE", "startingOffsets": f'{{"a":{{"0":{start}}}}}'}
+    found = [row["_corrupt"] for row in rows(tmp_path, level=level, **options) if row["_corrupt"]]
+    named = [(one["startOffset"], one["endOffset"]) for one in found]
+    assert named == ([(2, 4), (6, 8)] if start == 0 else [(6, 8)])

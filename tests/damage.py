@@ -1,11 +1,13 @@
 """The vocabulary of damage: what can be done to good bytes, by name.
 
-`damaged` sets one field of an entry; `cut`, `spliced` and `flipped` work on any bytes; `repaired`
-gives entries the checksums that their bytes have, so that nothing but the damage is wrong.
+`damaged` sets one field of an entry, `wrong` and `with_offset` its offset. `cut`, `spliced` and
+`flipped` work on any bytes. `repaired` gives entries the checksums that their bytes have, so that
+nothing but the damage is wrong.
 `mutated` does a few of these at random.
 
 Not here: the good bytes (strategies.py, records/examples.py)."""
 
+import struct
 import zlib
 from collections.abc import Iterator
 from random import Random
@@ -53,6 +55,16 @@ def damaged(entry: bytes, *, field: str, to: int, crc: Checksum = "fixed") -> by
     values[names.index(field)] = to
     changed = layout.pack(*values) + entry[layout.size :]
     return changed if crc == "stale" or field == "crc" else repaired(changed)
+
+
+def wrong(entry: bytes, bit: int) -> bytes:
+    """An entry with a flipped bit in its offset, which no checksum covers."""
+    (offset,) = struct.unpack_from(">Q", entry)
+    return struct.pack(">Q", offset ^ 1 << bit) + entry[8:]
+
+
+def with_offset(entry: bytes, offset: int) -> bytes:
+    return struct.pack(">q", offset) + entry[8:]
 
 
 def cut(data: bytes, size: int) -> bytes:

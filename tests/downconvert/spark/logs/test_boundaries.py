@@ -1,8 +1,10 @@
 """Batch boundaries that an index leads to."""
 
+import struct
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,8 @@ from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from records import Codec, MemoryRecords
+from tests.downconvert.spark.read.test_order import BASE, flip, written
+from tests.downconvert.spark.read.test_order import BATCHES as COUNT
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -160,3 +164,31 @@ def test_a_file_that_is_too_large_for_an_index_is_not_read(
     for size_max, expected in ((len(data), data), (len(data) - 1, b"")):
         monkeypatch.setattr("downconvert.spark.logs.boundaries.INDEX_SIZE_MAX", size_max)
         assert index_bytes(log.segments[0], kind) == expected
+
+
+@pytest.mark.parametrize("appended", [1, 2])
+@pytest.mark.parametrize("number", [5, 6, COUNT - 2, COUNT - 1])
+def test_a_wrong_offset_where_a_task_or_a_range_begins_is_reported(
+    tmp_path: Path, number: int, appended: int
+) -> None:
+    """In a store or not, with an index that has the last offset of so many batches."""
+    found = written(directory := tmp_path / "logs" / "orders-0", "plain")
+    size = len(found[0])
+    firsts = range(appended, COUNT, appended)
+    entries = [struct.pack(">ii", 10 * (at + appended) - 1, size * at) for at in firsts]
+    (directory / file_name(BASE, Kind.OFFSET_INDEX)).write_bytes(b"".join(entries))
+    first, end = BASE + 10 * number, BASE + 20 * COUNT
+    for bit in range(6):
+        flip(directory, found, number, bit)
+        for path in (tmp_path / "logs", packed(tmp_path / "logs")):
+            for start, task in [(BASE, size), (BASE, 3 * size), (first, 2**20), (first + 4, size)]:
+                bounds = f'{{"orders":{{"0":{start}}}}}'
+                options: Any = {"startingOffsets": bounds, "maxPartitionBytes": task}
+                cut = rows(path, mode="PERMISSIVE", **options)
+                lost = (row["_corrupt"] for row in cut)
+                gaps = [(one["startOffset"], one["endOffset"]) for one in lost if one]
+                assert gaps == [(max(first, start), first + 10)], (bit, path, start)
+                read = [row["offset"] for row in cut if not row["_corrupt"]]
+                assert read == [*range(start, first), *range(first + 10, end)], (bit, path, start)
+                counts = rows(path, level="count", mode="DROPMALFORMED", **options)
+                assert sum(row["records"] for row in counts) == len(read), (bit, path, start)

@@ -50,8 +50,8 @@ def records_near(file: SegmentFile, offset: int) -> Iterator[Records]:
 
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
     """The header of the batch with an offset; None: there is none, or damage precedes it."""
-    with records_near(file, offset) as records, suppress(CorruptRecordsError):
-        for header in fitting(counted(records), _reached(file, records)):
+    with _clear_near(file, offset) as (records, after), suppress(CorruptRecordsError):
+        for header in fitting(counted(records), after):
             if header.last_offset >= offset:
                 return header if header.base_offset <= offset else None
     return None
@@ -143,12 +143,20 @@ def _records_from(file: SegmentFile, known: BatchHeader | None) -> Iterator[tupl
                 records = FileRecords(rest.file, rest.origin, rest.size, first=first)
                 yield records, known.base_offset
                 return
-    with records_near(file, file.next_offset - 1) as near:
-        yield near, _reached(file, near)
+    with _clear_near(file, file.next_offset - 1) as near:
+        yield near
 
 
-def _reached(file: SegmentFile, near: Records) -> int:
-    """An offset that all batches from a place in a segment on have reached. An index entry leads to
-    a place within the segment, and confirms the offset of the first batch there."""
-    first = header_at(near, 0) if near.origin else None
-    return file.base_offset if first is None else first.base_offset
+@contextmanager
+def _clear_near(file: SegmentFile, offset: int) -> Iterator[tuple[Records, int]]:
+    """The bytes from a batch at or shortly before an offset on, and an offset that all of their
+    batches have reached. If that batch ends after the next one begins, one of the two has a wrong
+    offset. The batches before them show which, so all of them are read."""
+    with records_near(file, offset) as near:
+        first = header_at(near, 0) if near.origin else None
+        following = None if first is None else header_at(near, first.size)
+        if first is None or following is None or first.last_offset < following.base_offset:
+            yield near, file.base_offset if first is None else first.base_offset
+            return
+    with records_near(file, file.base_offset) as whole:
+        yield whole, file.base_offset

@@ -114,6 +114,24 @@ def test_a_last_batch_with_too_low_an_offset_is_damage_also_behind_an_index_entr
     assert [None if one is None else one.base_offset for one in found] == expected
 
 
+@pytest.mark.parametrize("count", [4, 1000])
+@pytest.mark.parametrize("more", [1, 2, 8, 64])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_batch_with_too_high_an_offset_has_none_though_an_index_entry_leads_to_it(
+    tmp_path: Path, count: int, more: int, is_packed: bool
+) -> None:
+    logs, first = tmp_path / "logs", 10 * count - 20
+    logs.mkdir()
+    entries = [batch(*range(at, at + 10)) for at in range(0, first + 20, 10)]
+    indexed_segment(logs / "a-0", 0, *entries)
+    entries[-2] = struct.pack(">q", first + more) + entries[-2][8:]
+    (logs / "a-0" / file_name(0, Kind.LOG)).write_bytes(b"".join(entries))
+    (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
+    found = [header_of(log.segments[0], offset) for offset in range(first, first + 20)]
+    expected = [None] * 10 + [first + 10] * 10
+    assert [None if one is None else one.base_offset for one in found] == expected
+
+
 @pytest.mark.parametrize("valid_until", [OFFSET_MAX, 6, 2])
 def test_a_segment_has_no_offset_that_a_later_leader_has_truncated(
     tmp_path: Path, valid_until: int

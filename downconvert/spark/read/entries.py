@@ -278,15 +278,11 @@ class Entries:
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
         """The offset after the last complete entry that ends at or before `end` and has offsets of
         this segment. Also the position after that entry; `near` if there is none. Looks no further
-        than the offset `until`.
-
-        An entry within the segment at `near` was read, or an index entry leads there. So its offset
-        is right."""
+        than the offset `until`."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
-            first = self.header(near) if near else None
             headers = counted(self.records.slice(near, self.size - near))
-            for header in fitting(headers, after if first is None else first.base_offset):
+            for header in fitting(headers, self.split.segment.base_offset):
                 position = near + header.position + header.size
                 if position > end or header.base_offset >= self.split.segment.offset_max:
                     break

@@ -167,25 +167,9 @@ def scan(
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     with closing(opened(whole_file(file, start, end))) as found:
-        position = _clear_before(found, found.boundaries().before_offset(start))
+        position = found.boundaries().before_offset(start)
         end = min(end, file.next_offset)
         yield from _scanned(file, found, position, start, end, copy_of)
-
-
-def _clear_before(segment: OpenedSegment, position: int) -> int:
-    """The last boundary at or before `position` whose batch ends before the next one begins. If it
-    does not, one of the two has a wrong offset. The batches before them show which."""
-    while position and (header := header_at(segment.records, position)) is not None:
-        following = header_at(segment.records, position + header.size)
-        if header.last_offset < limit_of(header, following, _end_of_batches(segment.file)):
-            break
-        position = segment.boundaries().before_position(position - 1)
-    return position
-
-
-def _end_of_batches(file: SegmentFile) -> int:
-    """A batch of the segment that begins below this offset also ends there."""
-    return min(file.offset_max, file.merged_at)
 
 
 class _Found:
@@ -279,10 +263,13 @@ def _checked(
     is_before_gap = following is None or following.base_offset > found.start
     if header.last_offset >= found.start or is_before_gap:
         verify_checksum(records, header)
-    limit = limit_of(header, following, _end_of_batches(file))
-    if not is_indexed and (
-        header.base_offset < found.after or goes_beyond(header, found.after, limit)
-    ):
+    limit = limit_of(header, following, min(file.offset_max, file.merged_at))
+    is_beyond = goes_beyond(header, found.after, limit)
+    if is_indexed:  # it may still seem to go on in the next segment
+        is_wrong = following is None and is_beyond
+    else:
+        is_wrong = header.base_offset < found.after or is_beyond
+    if is_wrong:
         raise CorruptRecordsError(NOT_RISING, position)
     return header, following, limit
 

@@ -55,6 +55,7 @@ class Entries:
         # where reading last continued after damage: the position, and its offset if that is known
         self._resumed: tuple[int, int | None] = (-1, None)
         self.misplaced = -1  # the position of an entry with offsets that do not rise
+        self._misplaced_from: int | None = None  # the offset at which it begins; None: not known
         self._opened: OpenedSegment = opened(split)
         self.size = self._opened.records.size
         self.split = split
@@ -113,6 +114,11 @@ class Entries:
             read = min(read, wanted)
             OFFSET.pack_into(view, read, self.split.segment.offset_max)
         return read
+
+    def misplace(self, position: int, start: int | None = None) -> None:
+        """Notes that the entry at a position has a wrong offset. `start`: the right one, by the
+        entry before it; None: not known."""
+        self.misplaced, self._misplaced_from = position, start
 
     def check_place(self) -> None:
         """CorruptRecordsError: the entry at `position` was found to be misplaced."""
@@ -257,6 +263,8 @@ class Entries:
         """The offset at which an entry begins, by the entries before it; None: not known."""
         if entry == self._resumed[0] and self._resumed[1] is not None:
             return self._resumed[1]
+        if entry == self.misplaced and self._misplaced_from is not None:
+            return self._misplaced_from
         if not entry:
             return self.split.segment.base_offset
         indexed = (self._opened.boundaries().before_position(at) for at in [entry - 1])

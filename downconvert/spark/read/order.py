@@ -20,7 +20,7 @@ def look_at_first(entries: Entries) -> None:
     with suppress(CorruptRecordsError):
         header = entries.header(entries.position)
         if header is not None and header.base_offset < entries.split.segment.base_offset:
-            entries.misplaced = entries.position
+            entries.misplace(entries.position)
 
 
 def check_order(entries: Entries, header: BatchHeader, header_at: HeaderAt | None = None) -> None:
@@ -41,4 +41,4 @@ def check_order(entries: Entries, header: BatchHeader, header_at: HeaderAt | Non
     if after is not None and goes_beyond(header, after, limit):
         raise CorruptRecordsError(NOT_RISING, header.position)
     if following is not None:
-        entries.misplaced = following.position
+        entries.misplace(following.position, max(header.last_offset + 1, after or 0))

@@ -15,6 +15,7 @@ from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, Ra
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.segments.rising import Rising, below, counted, fitting, is_sound
 from records import BatchHeader, CorruptRecordsError, FileRecords, Records
+from records.formats import ENTRY_HEAD_SIZE
 
 from .boundaries import Boundaries, header_at
 from .opening import opened
@@ -160,3 +161,12 @@ def _clear_near(file: SegmentFile, offset: int) -> Iterator[tuple[Records, int]]
             return
     with records_near(file, file.base_offset) as whole:
         yield whole, file.base_offset
+
+
+def has_begun(file: SegmentFile) -> bool:
+    """Whether a segment has a batch, whole or not. A preallocated file begins with zeros."""
+    head = bytearray(ENTRY_HEAD_SIZE)
+    if file.size:
+        with records_near(file, file.base_offset) as records:
+            records.read_into(memoryview(head)[: records.size], 0)
+    return any(head)

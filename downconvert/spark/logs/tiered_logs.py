@@ -18,6 +18,7 @@ from .checkpoints import Checkpoints
 from .copies import look
 from .overlaps import joined, layers
 from .segment_files import PartitionLog, SegmentFile
+from .stored_headers import has_begun
 from .stored_trees import broker_of
 from .tiers import Remote, Tier
 from .union import deleted_up_to, sides_of, with_end
@@ -84,8 +85,9 @@ def _warn_of_damage(name: TopicPartition, copies: Sequence[Remote]) -> None:
 def _without_empty(on_brokers: Sequence[SegmentFile], end: int) -> Sequence[SegmentFile]:
     """A broker's segments. None of them if they are empty and tiered storage, which ends at `end`,
     has later offsets: the broker's copy is new, and its base offset says nothing."""
-    is_empty = not any(file.size for file in on_brokers)
-    return () if is_empty and on_brokers and on_brokers[-1].base_offset < end else on_brokers
+    if not on_brokers or on_brokers[-1].base_offset >= end or any(map(has_begun, on_brokers)):
+        return on_brokers
+    return ()
 
 
 def _extended(local: PartitionLog, last: SegmentFile, end: int) -> SegmentFile:

@@ -10,11 +10,10 @@ import warnings
 from pathlib import Path
 
 from downconvert.storage.names import HIGH_WATERMARKS, OFFSET_MAX, TopicPartition
-from records.formats import ENTRY_HEAD_SIZE
 
 from .checkpoints import Checkpoints
-from .segment_files import PartitionLog, SegmentFile
-from .stored_headers import records_near
+from .segment_files import PartitionLog
+from .stored_headers import has_begun
 
 
 class HighWatermarks:
@@ -35,7 +34,7 @@ class HighWatermarks:
             return highest
         pairs = zip(copies, noted, strict=True)
         files = (file for copy, limit in pairs if not limit for file in copy.segments)
-        return 0 if any(map(_has_begun, files)) else OFFSET_MAX
+        return 0 if any(map(has_begun, files)) else OFFSET_MAX
 
     def of(self, name: TopicPartition, directory: str) -> int:
         """The high watermark of the partition in this directory; OFFSET_MAX if there is no
@@ -54,12 +53,3 @@ class HighWatermarks:
                 stacklevel=2,
             )
         return noted.get(name, 0)
-
-
-def _has_begun(file: SegmentFile) -> bool:
-    """Whether a segment has a batch, whole or not. A preallocated file begins with zeros."""
-    head = bytearray(ENTRY_HEAD_SIZE)
-    if file.size:
-        with records_near(file, file.base_offset) as records:
-            records.read_into(memoryview(head)[: records.size], 0)
-    return any(head)

@@ -54,9 +54,16 @@ def test_an_empty_copy_hides_no_damage_at_the_end_of_tiered_storage(logs: Path) 
     assert (report["startOffset"], report["endOffset"]) == (4, None)
 
 
-def test_the_high_watermark_of_an_empty_copy_does_not_end_tiered_storage(logs: Path) -> None:
+@pytest.mark.parametrize("kind", ["empty", "preallocated", "gzipped"])
+def test_the_high_watermark_of_an_empty_copy_does_not_end_tiered_storage(
+    logs: Path, kind: str
+) -> None:
     """Brokers copy only what is below the high watermark."""
-    partition(logs / "b1", b"", "a-0")
+    partition(logs / "b1", bytes(4096) if kind == "preallocated" else b"", "a-0")
+    if kind == "gzipped":
+        path = logs / "b1" / "a-0" / file_name(0, Kind.LOG)
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(b""))
+        path.unlink()
     (logs / "b1" / "replication-offset-checkpoint").write_text("0\n1\na 0 0\n")
     assert offsets(logs, stopAtHighWatermark=True) == list(range(6))
 

@@ -1,8 +1,8 @@
 """Options of a JVM for Spark that lives for minutes: quick to start rather than in the long run.
 
 It takes Spark's classes from an archive, not from their JARs, and starts with half the CPU time.
-An archive that does not fit the JVM is ignored. The first caller writes the archive into `build/`,
-and needs Java."""
+A JVM ignores an archive of other JARs, or of the same ones with other times. So each installation
+has its own. The first caller writes the archive into `build/`, and needs Java."""
 
 import subprocess
 import sys
@@ -11,6 +11,7 @@ from functools import cache
 from os import environ
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from .fetching import once
 
@@ -33,7 +34,8 @@ def quick_jvm() -> str:
     import pyspark
 
     spark = Path(pyspark.__file__).parent
-    home = BUILD / f"spark-{pyspark.__version__}.classes"
+    jars = sorted((jar.name, jar.stat().st_mtime_ns) for jar in (spark / "jars").iterdir())
+    home = BUILD / f"spark-{pyspark.__version__}.{crc32(repr(jars).encode()):08x}.classes"
     with once(home) as new, tempfile.TemporaryDirectory(prefix="spark-") as directory:
         if new:
             program = Path(directory, "program.py")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 import pytest
@@ -26,8 +27,7 @@ def test_requests_grow_with_the_segments_before_the_record(
 ) -> None:
     """A log of up to 64 KiB is read by one request, and a longer one by way of its index."""
     running, bucket = store
-    folder = bucket / f"records-{size}"
-    folder.mkdir()
+    folder = Path(mkdtemp(prefix=f"records-{size}-", dir=bucket))
     for base in range(0, SEGMENTS * SIZE, SIZE):
         ats = range(base, base + SIZE, 2)
         batches = (batch(at, at + 1, size=size, leader_epoch=0) for at in ats)

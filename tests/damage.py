@@ -64,7 +64,8 @@ def wrong(entry: bytes, bit: int) -> bytes:
 
 
 def with_offset(entry: bytes, offset: int) -> bytes:
-    return struct.pack(">q", offset) + entry[8:]
+    """An entry with another offset. Its checksum stays, because it does not cover the offset."""
+    return damaged(entry, field="base_offset", to=offset, crc="stale")
 
 
 def cut(data: bytes, size: int) -> bytes:

@@ -23,7 +23,7 @@ def no_more_files() -> Iterator[None]:
 
 
 def open_files() -> set[str]:
-    """What the descriptors of this process refer to, without those that only claim a port."""
+    """The targets of this process's descriptors, without those that only claim a port."""
     found, claimed = set(), {str(descriptor) for descriptor in claims()}
     for path in Path("/dev/fd").iterdir():
         with suppress(OSError):  # that of the listing

@@ -97,7 +97,7 @@ def test_chunks_of_any_size_convert_to_the_same_messages_and_the_same_error(
 
 
 def until_failure(send: LazyDownConvertSend, random: Random) -> tuple[bytes, RecordsError | None]:
-    """What is written, and the error, which stays."""
+    """The bytes written, and the error. Later calls raise the same error."""
     channel = RandomSizes(random.randrange(100))
     budgets = random.choice(((None,), (None, 1, 1_000, 1 << 20)))
     try:

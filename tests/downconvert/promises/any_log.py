@@ -26,7 +26,7 @@ FAR: Final = 36_000  # bytes between what is repeated: zstd finds it again, gzip
 
 PRODUCERS: Final = (7, 8)  # of transactions
 ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
-# Of a control record that ends no transaction. The last three cannot be read.
+# Keys of control records that end no transaction. The last three cannot be read.
 CONTROL_KEYS: Final = (KEY.pack(0, ControlRecordType.LEADER_CHANGE), b"", b"\0", None)
 
 Found: TypeAlias = tuple[int, int, bytes | None, bytes | None]  # offset, timestamp, key, value

@@ -59,8 +59,8 @@ LOG: Final = {
         batch(31, size=300),
     ),
 }
-# Of each transaction index: the producer, the first offset, that of the marker, and the last stable
-# offset then. The last transaction that begins is not the last one that ends.
+# The entries of each transaction index: the producer, the first offset, the offset of the marker,
+# and the last stable offset then. The last transaction that begins is not the last one that ends.
 ABORTS: Final = {
     8: [AbortedTransaction(7, 15, 19, 17)],
     26: [AbortedTransaction(9, 25, 26, 24), AbortedTransaction(7, 24, 29, 30)],

@@ -1,7 +1,7 @@
 """A group with hundreds of members, from the first join to the last leave.
 
-Each member has a connection of its own. What its members are told is compared member by member, in
-the order in which they join."""
+Each member has a connection of its own. The responses are compared member by member, in the order
+in which the members join."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

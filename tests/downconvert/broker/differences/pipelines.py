@@ -1,7 +1,7 @@
 """Pipelined requests: a client sends several before it reads the first response.
 
-A server answers them one after another, each with its correlation id. What follows a request that
-ends the connection is not handled.
+A server answers them one after another, each with its correlation id. It does not handle the
+requests after one that ends the connection.
 
 Not here: one request at a time (block.py)."""
 

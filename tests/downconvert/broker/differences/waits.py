@@ -88,7 +88,7 @@ def _fetch(random: Random, known: Known, version: int, ends: Mapping[str, list[i
 def changes(
     random: Random, known: Known, versions: Mapping[ApiKey, range], ends: Mapping[str, list[int]]
 ) -> list[Operation]:
-    """What another client asks meanwhile, most of it about one of the topics."""
+    """The requests of another client meanwhile. Most of them are about one of the topics."""
     made: list[Operation] = []
     topic = random.choice(sorted(ends))
     for _ in range(random.choice((1, 2, 2, 3, 4))):

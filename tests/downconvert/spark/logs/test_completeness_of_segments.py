@@ -21,7 +21,7 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
 from downconvert.storage.names import State as FileState
 from records import MemoryRecords
-from tests.damage import damaged
+from tests.damage import damaged, with_offset
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -261,7 +261,7 @@ def test_an_index_entry_does_not_show_which_of_two_overlapping_batches_is_right(
     tmp_path: Path,
 ) -> None:
     """The entry has the last offset of the second batch, which the wrong offset still has."""
-    file = made(tmp_path, BATCHES[0] + with_offset(3, BATCHES[1]) + BATCHES[2] + BATCHES[3])
+    file = made(tmp_path, BATCHES[0] + with_offset(BATCHES[1], 3) + BATCHES[2] + BATCHES[3])
     for start in range(2, 8):
         read = [(one.start, one.end) for one in scan(file, start, 8) if one.state is State.WHOLE]
         assert read[0][0] == max(start, 4)
@@ -271,13 +271,9 @@ def test_an_index_entry_does_not_show_which_of_two_overlapping_batches_is_right(
 def test_a_batch_that_goes_on_in_the_next_segment_does_not_lend_it_records(tmp_path: Path) -> None:
     """A cleaner may merge segments, but it does not join their batches."""
     indexed_segment(tmp_path / "a-0", 0, *BATCHES[:2])
-    (tmp_path / "a-0" / file_name(0, Kind.LOG)).write_bytes(BATCHES[0] + with_offset(3, BATCHES[1]))
+    (tmp_path / "a-0" / file_name(0, Kind.LOG)).write_bytes(BATCHES[0] + with_offset(BATCHES[1], 3))
     indexed_segment(tmp_path / "a-0", 4, BATCHES[2][:-1] + b"?", BATCHES[3])
     found = rows(tmp_path, mode="PERMISSIVE")
     assert [row["offset"] for row in found if row["_corrupt"] is None] == [0, 1, 6, 7]
     named = [row["_corrupt"] for row in found if row["_corrupt"]]
     assert [(one["startOffset"], one["endOffset"]) for one in named] == [(2, 4), (4, 6)]
-
-
-def with_offset(offset: int, data: bytes) -> bytes:
-    return offset.to_bytes(8, "big") + data[8:]

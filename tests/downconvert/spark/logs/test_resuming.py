@@ -7,7 +7,7 @@ import pytest
 
 from downconvert.storage.names import Kind, file_name
 from records.formats import BATCH_HEADER_SIZE
-from tests.damage import damaged, flipped
+from tests.damage import damaged, flipped, with_offset
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import read as follow
 from tests.downconvert.spark.stream.test_follow import stream
@@ -26,10 +26,6 @@ def written(directory: Path, make: Any, entries: list[bytes], following: int | N
     if following is not None:
         make(directory, following, batch(following))
     (directory / file_name(0, Kind.LOG)).write_bytes(b"".join(entries))
-
-
-def with_offset(entry: bytes, offset: int) -> bytes:
-    return damaged(entry, field="base_offset", to=offset, crc="stale")
 
 
 def read_and_lost(
